@@ -59,7 +59,9 @@ def main(config: EnginesConfig) -> int:
                 digests.add(digest)
                 print(f"{side:32}{2 * first - both:14.1f}{both - first:26.1f}", flush=True)
             if len(digests) > 1:
-                raise errors.UserError("the runners wrote different bytes; report it with this output")
+                raise errors.UserError(
+                    "the runners wrote different bytes, which is a bug; report it with this output"
+                )
             sides = dict([*list(sides.items())[1:], *list(sides.items())[:1]])  # another one begins
     for side, values in seconds.items():
         print(f"{side}: median {statistics.median(values):.1f} s")

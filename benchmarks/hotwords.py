@@ -90,8 +90,10 @@ def main(config: BenchmarkConfig) -> int:
     text = [transcript for _, transcript in read(config.text_dir, config, task_spec.LANGUAGE, "token_ids")]
     words, others = choose([each.transcript for each in speech], text, config.num_words // 2, config.seed)
     if not words:
-        want = "expected words of two to four hanzi in its transcripts"
-        raise errors.UserError(f"hotwords: {config.data_dir}, {config.split}: has none, {want}; give another")
+        raise errors.UserError(
+            f"hotwords: split {config.split} of {config.data_dir} has no words of two to four hanzi; "
+            "pass another --data_dir or --split"
+        )
     hotwords = [*words, *others[: len(words)]]
     boost = "" if config.boost is None else f" {config.boost}"
     sides = {"without": [], "with": hotwords, _MANY_WORDS: [*words, *others][:_MANY_WORDS]}

@@ -47,8 +47,8 @@ def check(package: str, name: str) -> None:
     """
     if importlib.util.find_spec(package) is None:
         raise errors.UserError(
-            f"benchmarks: {name} is not installed, expected it as the peer; "
-            "install it with python -m pip install -r benchmarks/requirements.txt."
+            f"benchmarks: the peer {name} is not installed; run python -m pip install -r "
+            "benchmarks/requirements.txt."
         )
     check_cores()
 
@@ -62,8 +62,7 @@ def check_cores() -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < NUM_CORES:
         raise errors.UserError(
-            f"benchmarks: this process has {len(cores)} core, expected {NUM_CORES}; "
-            "run it where there are two."
+            "benchmarks: this process may use only one core; run the benchmark where it may use two."
         )
     os.sched_setaffinity(0, cores[:NUM_CORES])
 

@@ -22,7 +22,7 @@ import tensorflow as tf
 try:
     import tensorflow_io as tfio
 except ImportError:
-    sys.exit("spec_augment: tensorflow-io is not installed, expected the peer; run with CPython 3.10 or 3.11")
+    sys.exit("spec_augment: the peer tensorflow-io is not installed; run with CPython 3.10 or 3.11")
 
 from benchmarks import bars, comparison
 from estimator_asr.experiment import config as config_lib

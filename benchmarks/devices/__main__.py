@@ -101,7 +101,7 @@ def make_or_find(config: BenchmarkConfig, directory: str) -> Export:
         formats = devices_ours.find_formats([version_dir])
         if not formats:
             raise errors.UserError(
-                f"{version_dir}: has no {' or '.join(devices_ours.FORMATS)}, expected one of them; export it "
+                f"{version_dir}: has neither {' nor '.join(devices_ours.FORMATS)}; export it "
                 f"again with --format={','.join(devices_ours.FORMATS)}"
             )
         return Export(version_dir, formats, why_no_peer="not built for --saved_model")

@@ -38,7 +38,7 @@ def measure(module: str, *words: str) -> Start:
     run = subprocess.run(own, cwd=_ROOT, capture_output=True, text=True)
     if run.returncode:
         said = " ".join(run.stderr.split())[-300:]
-        raise errors.UserError(f"benchmarks: {module} exited with {run.returncode} ({said}), expected 0")
+        raise errors.UserError(f"benchmarks: {module} failed with exit code {run.returncode}: {said}")
     return Start(*json.loads(run.stdout))
 
 

@@ -82,9 +82,7 @@ class Checks:
         return _describe(name, done, steps, apart)
 
     def _command(self, group, training, model_dir):
-        program = ["estimator_asr.train"]
-        if training.parts > 1:
-            program = ["benchmarks.gpu_check.split_gpu", str(training.parts)]
+        program = ["benchmarks.gpu_check.measured_train", str(training.parts)]
         flags = [*group.flags, f"--train_steps={group.num_steps}", *training.flags]
         places = [f"--data_dir={self.directory}/{group.data}", f"--model_dir={model_dir}"]
         return ["-m", *program, *flags, *places]
@@ -136,8 +134,10 @@ def _parse(log):
 
 def _describe(name, done, steps, apart):
     first, *_, last = steps.losses
+    peak = _parse(done.log)
+    memory = f"{peak['bytes'] / 2**30:.2f} GiB of {peak['kind']}"
     return Line(
-        *(name, lines_lib.PASS, done.seconds, f"{steps.milliseconds:.1f}", runs.find_peak(done.log)),
+        *(name, lines_lib.PASS, done.seconds, f"{steps.milliseconds:.1f}", memory),
         *(f"{first:.3f}, {last:.3f}", apart),
     )
 

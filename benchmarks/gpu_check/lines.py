@@ -51,7 +51,7 @@ class Passed:
         os.makedirs(self.directory, exist_ok=True)
         if os.listdir(self.directory) and not os.path.exists(self._path):
             raise errors.UserError(
-                f"--work_dir: {directory} has files of something else; name a directory that is new or empty"
+                f"--work_dir: {directory} contains files of something else; pass a new or empty directory"
             )
 
     def read(self, machine: str) -> None:

@@ -7,7 +7,6 @@ import glob
 import math
 import os
 import pathlib
-import re
 import signal
 import statistics
 import subprocess
@@ -92,12 +91,6 @@ def read_steps(model_dir: str) -> Steps:
     losses, times = zip(*(found[step] for step in sorted(found))) if found else ((), ())
     passed = [after - before for before, after in zip(times[_FIRST_TIMED:], times[_FIRST_TIMED + 1 :])]
     return Steps(list(losses), 1000 * statistics.median(passed or [math.nan]))
-
-
-def find_peak(log: str) -> str:
-    """Returns the memory that the largest batch took, as train logs it; "" if it did not."""
-    found = re.findall(r"peak ([\d.]+) (GiB of (?:GPU )?memory)", log)
-    return " ".join(max(found, key=lambda each: float(each[0]), default=()))
 
 
 def difference(losses: Sequence[float], expected: Sequence[float]) -> float:

@@ -41,7 +41,7 @@ class Line(NamedTuple):
 def main(paths: list[str]) -> int:
     """Prints the table; returns 1 if no input method is installed."""
     if not paths:
-        raise errors.UserError("input_methods: no file is given, expected DEV.tsv...; pass at least one")
+        raise errors.UserError("input_methods: no file was passed; pass at least one DEV.tsv")
     files = {path: read(path) for path in paths}
     with tempfile.TemporaryDirectory() as directory:
         methods = open_installed(peers.INPUT_METHODS, directory)
@@ -63,9 +63,7 @@ def read(path: str) -> list[Line]:
     """
     lines = [_make_line(where, row) for where, row in rows.read_table(path, rows.SENTENCES)]
     if not lines:
-        raise errors.UserError(
-            f"{path}: has 0 lines below its first one, expected sentences; pass another file."
-        )
+        raise errors.UserError(f"{path} has no sentences below its first line; pass another file.")
     return lines
 
 
@@ -73,8 +71,8 @@ def _make_line(where: str, row: rows.Row) -> Line:
     line = Line(row["text"], row["pinyin"].split())
     if len(line.hanzi) != len(line.syllables):
         raise errors.UserError(
-            f"{where}: has {len(line.hanzi)} characters and {len(line.syllables)} syllables, "
-            "expected a syllable for each character; fix the line."
+            f"{where}: {len(line.hanzi)} characters, but {len(line.syllables)} syllables; write one syllable "
+            "for each character."
         )
     return line
 

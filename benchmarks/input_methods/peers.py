@@ -45,7 +45,7 @@ class InputMethod:
         missing = [package for package, files in found.items() if not files]
         if missing:
             raise errors.UserError(
-                f"{', '.join(missing)} of Debian is not installed; run apt-get install {' '.join(missing)}."
+                f"not installed: {', '.join(missing)} of Debian; run apt-get install {' '.join(missing)}."
             )
         return [files[0] for files in found.values()]
 

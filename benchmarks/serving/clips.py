@@ -36,7 +36,7 @@ def read(audio_dir: str, least_seconds: float) -> list[Clip]:
             parts, num_samples = [], 0
     if not clips:
         raise errors.UserError(
-            f"{audio_dir}: has {num_samples / max(sample_rate, 1):g} s in WAV files, expected at least "
+            f"{audio_dir}: its WAV files have {num_samples / max(sample_rate, 1):g} s, expected at least "
             f"{least_seconds:g} s; pass another --audio_dir"
         )
     return clips

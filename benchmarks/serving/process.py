@@ -57,8 +57,8 @@ class Server(contextlib.AbstractContextManager):
         self.line = self._process.stdout.readline().strip()
         if not self.line:
             raise errors.UserError(
-                f"{saved_model}: the server has ended with exit code {self._process.wait()}, expected it to "
-                "start; see what it says above"
+                f"{saved_model}: the server did not start (exit code {self._process.wait()}); see its "
+                "message above"
             )
         url = urllib.parse.urlsplit(self.line.split()[0])
         self.address = (url.hostname, url.port)

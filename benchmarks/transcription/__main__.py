@@ -119,7 +119,7 @@ def read_recordings(corpus_dir: str, count: int, sample_rate: int) -> list[Recor
     listed = [each for each in registry.list_utterances("manifest", [corpus_dir]) if _count_labels(each)]
     if not listed:
         raise errors.UserError(
-            f"{corpus_dir}: has 0 recordings with hanzi or pinyin, expected one or more; fill manifest.tsv"
+            f"{corpus_dir}: no recording has hanzi or pinyin; add transcripts to manifest.tsv"
         )
     count = min(count, len(listed))
     chosen = [listed[len(listed) * number // count] for number in range(count)]

@@ -94,5 +94,5 @@ def _run(module: str, *flags: str) -> None:
     if done.returncode:
         print(done.stdout, file=sys.stderr)
         raise errors.UserError(
-            f"benchmarks: {module} exited with {done.returncode}, expected 0; its output is above"
+            f"benchmarks: {module} failed with exit code {done.returncode}; see its message above"
         )

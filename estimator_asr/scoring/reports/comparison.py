@@ -7,6 +7,7 @@ ICASSP 1989, section 4; segments and statistic as in sc_stats from NIST's SCTK 2
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -17,8 +18,8 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr.scoring import breakdown, edit_distance, error_rate, utterances
-from estimator_asr.scoring.reports import comparison_page, formats, report
+from estimator_asr.scoring import attribution, breakdown, edit_distance, error_rate, utterances
+from estimator_asr.scoring.reports import formats, report, report_page
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
@@ -26,6 +27,7 @@ FILE = "comparison.json"
 _NUM_GOOD = 2  # a segment ends after this many tokens that both systems got right (sc_stats: min_num_good)
 Scored = Sequence[utterances.ScoredUtterance]
 Reports = Mapping[str, Mapping[str, Scored]]  # utterances by path, then by measure, from report.read
+Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # positions by report and utterance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +88,60 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
     """Writes comparison.json, and report.html, which shows the errors in which the reports differ."""
     content = json.dumps(list(map(dataclasses.asdict, comparisons)), indent=2, ensure_ascii=False)
-    page = comparison_page.render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
+    page = render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
+
+
+def render(measure: str, sentences: Sequence[str], reports: Reports) -> str:
+    """Returns report.html: texts and utterances that one system gets right in `measure` and another wrong.
+
+    `sentences` are the results of the tests.
+    """
+    alignments = [_align(measures, measure) for measures in reports.values()]
+    scored = next(iter(reports.values()))[measure]
+    data = {
+        "separator": " " if measure == utterances.TOKEN_ERROR_RATE else "",
+        "causes": [],  # not shown: they depend on the vocabularies, which are unknown here
+        "reports": list(reports),
+        "texts": count_texts(alignments),
+        "utterances": _list_differing(scored, alignments),
+    }
+    return report_page.template("comparison.html").render(
+        measure=measure, sentences=sentences, reports=list(reports), data=data
+    )
+
+
+def count_texts(alignments: Alignments) -> list:
+    """Returns [text, count in the references, errors by report] for texts whose error counts differ."""
+    flat = [[position for row in rows for position in row if position.reference] for rows in alignments]
+    wrong = [collections.Counter(place.reference.text for place in row if place.cause) for row in flat]
+    counts = collections.Counter(place.reference.text for place in flat[0])
+    table = [[text, count, [errors[text] for errors in wrong]] for text, count in counts.items()]
+    differing = (row for row in table if len(set(row[2])) > 1)
+    return sorted(differing, key=lambda row: (min(row[2]) - max(row[2]), row[0]))
+
+
+def _align(measures: Mapping[str, Scored], measure: str) -> list:
+    rows = measures[measure]
+    pairs = [
+        (row.reference_tokens, row.hypothesis_tokens) for row in measures.get(utterances.TOKEN_ERROR_RATE, ())
+    ]
+    aligned = []
+    for row, syllables in zip(rows, pairs or [((), ())] * len(rows)):
+        sides = map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), syllables)
+        aligned.append(attribution.attribute(*sides, attribution.KnownVocabularies()))
+    return aligned
+
+
+def _list_differing(scored: Scored, alignments: Alignments) -> list:
+    """Returns [id, speaker, alignments by report] for utterances whose error counts differ."""
+    rows = []
+    for row, *alternatives in zip(scored, *alignments):
+        errors = {sum(place.cause is not None for place in positions) for positions in alternatives}
+        if len(errors) > 1:
+            rows.append([row.utterance_id, row.speaker, list(map(report_page.align, alternatives))])
+    return rows
 
 
 def _list_common_measures(reports: Reports) -> list[str]:

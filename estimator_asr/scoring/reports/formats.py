@@ -35,7 +35,7 @@ _GAINS = {  # condition and meaning of each floor
 }
 _MANY_ERRORS = 0.5  # above this error rate, more data help more than work on single causes
 _TOO_LITTLE = (
-    "Most likely it has seen too little data ({} steps), or different data: train it longer, or on more data "
+    "Most likely it has seen too little data ({}), or different data: train it longer, or on more data "
     "like this"
 )
 _OTHERWISE = (
@@ -71,9 +71,9 @@ def describe_delay(delay: Mapping) -> str:
         return "emission delay: the transcripts from chunks and from whole recordings have no token in common"
     seconds = ", ".join(f"{name} % within {delay[f'p{name}']:.2f} s" for name in delays.PERCENTILES)
     return (
-        f"emission delay of {delay['tokens']:,} tokens: {seconds} after the frames in which the model "
-        "recognises them in whole recordings, if the end of a recording is known at once and computing takes "
-        "no time"
+        f"emission delay of {_count(delay['tokens'], 'token')}: {seconds} after the frames in which the "
+        "model recognises them in whole recordings, if the end of a recording is known at once and computing "
+        "takes no time"
     )
 
 
@@ -91,6 +91,10 @@ def format_percent(fraction: Optional[float]) -> str:
     return "no reference" if fraction is None else f"{100 * fraction:.2f} %"
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     """Yields sentences of advice, most important first; yields nothing if there are no errors.
 
@@ -100,7 +104,8 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     """
     causes = values["attribution"]
     total = sum(cause["errors"] for cause in causes.values())
-    too_little = _TOO_LITTLE.format(values.get("global_step", "few"))
+    steps = _count(values["global_step"], "step") if "global_step" in values else "few steps"
+    too_little = _TOO_LITTLE.format(steps)
     if total and is_silent:
         yield f"The model outputs nothing for any utterance. {too_little}; {_OTHERWISE}."
     elif total:
@@ -111,7 +116,7 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
         parts = [
             f"{count:,} {_MODELS[name]} ({100 * count / total:.0f} %)" for name, count in by_model if count
         ]
-        yield f"{total:,} error{'s' if total > 1 else ''}: {', '.join(parts)}."
+        yield f"{_count(total, 'error')}: {', '.join(parts)}."
         own = [cause for cause in causes if cause.startswith(by_model[0][0])]
         cause = max(own, key=lambda name: causes[name]["errors"])
         number = causes[cause]["errors"]
@@ -122,4 +127,5 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
             remaining = values["floors"][name]["errors"] if name in values["floors"] else total
             gain = round(100 * (1 - remaining / total))
             if gain > 0:
-                yield f"If {condition}, {remaining:,} errors would remain: {part.format(gain=f'{gain} %')}."
+                left = _count(remaining, "error")
+                yield f"If {condition}, {left} would remain: {part.format(gain=f'{gain} %')}."

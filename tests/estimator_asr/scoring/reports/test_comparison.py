@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from estimator_asr.scoring import utterances
+from estimator_asr.scoring import attribution, utterances
 from estimator_asr.scoring.reports import comparison, report, scored_split
 from tfrecord_builder import errors
 
@@ -211,3 +211,29 @@ def test_p_is_1_for_equal_systems():
     triple = comparison.Triple(["a"], ["x"], ["x"])
     assert comparison.compare_segments([triple] * 3) == (3, 0.0, 0.0, 1.0)
     assert comparison.compare_segments([]) == (0, 0.0, 0.0, 1.0)
+
+
+def align(reference, hypothesis):
+    sides = [attribution.pair(text, []) for text in (reference, hypothesis)]
+    return attribution.attribute(*sides, attribution.KnownVocabularies())
+
+
+def test_texts_whose_errors_differ_are_listed():
+    a = [align("他在他里", "她在她里"), align("我", "你")]
+    b = [align("他在他里", "他在她理"), align("我", "你")]
+    assert comparison.count_texts([a, b]) == [["他", 2, [2, 1]], ["里", 1, [0, 1]]]
+
+
+def test_only_utterances_with_different_numbers_of_errors_are_shown():
+    def score(name, hypothesis):
+        return utterances.score(utterances.CHARACTER_ERROR_RATE, name, "s", "他在", hypothesis)
+
+    texts = {"A": ("她在", "她在", "他在"), "B": ("他在", "他再", "他在")}
+    reports = {
+        name: {utterances.CHARACTER_ERROR_RATE: [score(f"u{i}", text) for i, text in enumerate(each, 1)]}
+        for name, each in texts.items()
+    }
+    page = comparison.render(utterances.CHARACTER_ERROR_RATE, ["a sentence & <more>"], reports)
+    assert '"utterances":[["u1","s",[[{"r":"他","h":"她"' in page and '"u2"' not in page
+    assert '"u3"' not in page
+    assert "<li>a sentence &amp; &lt;more&gt;</li>" in page

@@ -53,9 +53,14 @@ def test_a_floor_is_named_only_if_it_removes_errors(remaining, gain):
     assert gain is None or expected in said
 
 
-def test_advice_for_one_error():
+def test_one_error_is_not_one_errors():
     sentence, *_ = formats.list_advice(values({attribution.TONE: 1}), False)
     assert sentence == "1 error: 1 of the acoustic model (100 %)."
+    *_, sentence = formats.list_advice(values({attribution.TONE: 2}, oracle=1), False)
+    assert "chosen, 1 error would remain: better ranking" in sentence
+    silent = {**values({attribution.DELETION: 1}), "global_step": 1}
+    (sentence,) = formats.list_advice(silent, is_silent=True)
+    assert "too little data (1 step), or" in sentence
 
 
 def test_advice_for_a_model_that_outputs_nothing():
@@ -72,8 +77,8 @@ def test_above_half_wrong_the_advice_is_more_training():
     given = {**values(counts), "global_step": 1036, "token_error_rate": {"rate": 0.4}}
     given["character_error_rate"] = {"rate": 0.91}
     assert list(formats.list_advice(given, False)) == [
-        "The model is mostly wrong. Most likely it has seen too little data (1036 steps), or different data: "
-        "train it longer, or on more data like this, before you look at individual causes.",
+        "The model is mostly wrong. Most likely it has seen too little data (1,036 steps), or different "
+        "data: train it longer, or on more data like this, before you look at individual causes.",
         "91 errors: 60 of the acoustic model (66 %), 31 of the language model, whose syllables were heard "
         "right (34 %).",
     ]

@@ -21,15 +21,10 @@ def make_split(**changes):
         ("u2", "A2", "tian1 qi4", "tian1 qi4", "天气", "天气"),
         ("u3", "B1", "ma5 & <b>", "", "吗", ""),
     ]
-    tokens = [
-        utterances.score(utterances.TOKEN_ERROR_RATE, name, speaker, *pinyin)
-        for name, speaker, *pinyin, _, _ in texts
-    ]
-    characters = [
-        utterances.score(utterances.CHARACTER_ERROR_RATE, name, speaker, *hanzi)
-        for name, speaker, _, _, *hanzi in texts
-    ]
-    measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
+    measures = {
+        measure: [utterances.score(measure, *row[:2], *row[place : place + 2]) for row in texts]
+        for measure, place in ((utterances.TOKEN_ERROR_RATE, 2), (utterances.CHARACTER_ERROR_RATE, 4))
+    }
     return scored_split.ScoredSplit({"model": "a model", "split": "test"}, measures, **changes)
 
 
@@ -39,13 +34,8 @@ def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
     assert metrics == json.loads(json.dumps(returned))
     assert (metrics["split"], metrics["num_utterances"]) == ("test", 3)
     token = metrics["token_error_rate"]
-    assert [token[k] for k in ("errors", "substitutions", "insertions", "deletions", "reference_length")] == [
-        4,
-        1,
-        0,
-        3,
-        7,
-    ]
+    kinds = ("errors", "substitutions", "insertions", "deletions", "reference_length")
+    assert [token[kind] for kind in kinds] == [4, 1, 0, 3, 7]
     assert token["rate"] == pytest.approx(4 / 7)
     low, high = token["confidence_interval"]
     assert low < token["rate"] < high
@@ -56,12 +46,9 @@ def test_metrics_file_holds_each_rate_with_its_parts(tmp_path):
 
 def test_groups_are_in_metrics_and_page(tmp_path):
     metrics = report.write(make_split(group_pattern="^[AB]"), str(tmp_path))
-    assert {
-        name: row["character_error_rate"]["reference_length"] for name, row in metrics["by_group"].items()
-    } == {
-        "A": 4,
-        "B": 1,
-    }
+    groups = metrics["by_group"].items()
+    lengths = {name: row["character_error_rate"]["reference_length"] for name, row in groups}
+    assert lengths == {"A": 4, "B": 1}
     assert "By group" in (tmp_path / "report.html").read_text("utf-8")
 
 
@@ -118,13 +105,8 @@ def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "metrics.json").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
     report.write(make_split(), str(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "hypotheses.jsonl",
-        "hypotheses.tsv",
-        "metrics.json",
-        "mine.txt",
-        "report.html",
-    ]
+    names = "hypotheses.jsonl hypotheses.tsv metrics.json mine.txt report.html"
+    assert sorted(path.name for path in tmp_path.iterdir()) == names.split()
     assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["num_utterances"] == 3
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
@@ -235,46 +217,42 @@ def make_timed(*rows, measure=CHARACTERS):
     return scored_split.ScoredSplit({}, {measure: scored}, outputs=outputs)
 
 
-def test_nist_files_of_two_utterances():
-    split = make_timed(
-        ("u1", "s1", "你好", [make_item("你", 0.48, 0.52, 0.9523), make_item("好", 1.2, 1.24)]),
-        ("u2", "s2", "天 气", [make_item("天", 0.04, 0.08)]),
-    )
-    assert report.list_nist_files(split) == {
-        "reference.stm": "u1 1 s1 0.000 1.240 <O> 你 好\nu2 1 s2 0.000 0.080 <O> 天 气\n",
-        "hypothesis.ctm": "u1 1 0.480 0.040 你 0.952\nu1 1 1.200 0.040 好 0.500\nu2 1 0.040 0.040 天 0.500\n",
-    }
-
-
-def test_nist_files_of_an_acoustic_model_have_syllables():
-    measure = utterances.TOKEN_ERROR_RATE
-    split = make_timed(("u", "s", "ni3 hao3", [make_item("ni3", 0, 0.04)]), measure=measure)
-    found = report.list_nist_files(split)
-    assert found["reference.stm"].endswith("<O> ni3 hao3\n")
-    assert found["hypothesis.ctm"] == "u 1 0.000 0.040 ni3 0.500\n"
-
-
-def test_tokens_of_one_item_share_its_time():
-    split = make_timed(("u", "s", "AB", [make_item("A B", 1.0, 1.08)]))
-    assert report.list_nist_files(split)["hypothesis.ctm"].splitlines() == [
-        "u 1 1.000 0.040 A 0.500",
-        "u 1 1.040 0.040 B 0.500",
-    ]
-
-
-def test_a_recording_without_tokens_has_a_segment():
-    split = make_timed(("u", "", "", []))
-    assert report.list_nist_files(split) == {
-        "reference.stm": "u 1 unknown 0.000 0.001 <O>\n",
-        "hypothesis.ctm": "",
-    }
-
-
-def test_special_characters_of_the_nist_formats_are_replaced():
-    split = make_timed(("u 1", "a b", "(好)", [make_item("{", 0, 0.04), make_item("<unk>", 0.04, 0.08)]))
-    found = report.list_nist_files(split)
-    assert found["reference.stm"] == "u_1 1 a_b 0.000 0.080 <O> （ 好 ）\n"
-    assert [line.split()[4] for line in found["hypothesis.ctm"].splitlines()] == ["｛", "<unk>"]
+@pytest.mark.parametrize(
+    ("measure", "rows", "stm", "ctm"),
+    [
+        (
+            CHARACTERS,
+            [
+                ("u1", "s1", "你好", [make_item("你", 0.48, 0.52, 0.9523), make_item("好", 1.2, 1.24)]),
+                ("u2", "s2", "天 气", [make_item("天", 0.04, 0.08)]),
+            ],
+            "u1 1 s1 0.000 1.240 <O> 你 好\nu2 1 s2 0.000 0.080 <O> 天 气\n",
+            "u1 1 0.480 0.040 你 0.952\nu1 1 1.200 0.040 好 0.500\nu2 1 0.040 0.040 天 0.500\n",
+        ),
+        (
+            utterances.TOKEN_ERROR_RATE,  # of an acoustic model
+            [("u", "s", "ni3 hao3", [make_item("ni3", 0, 0.04)])],
+            "u 1 s 0.000 0.040 <O> ni3 hao3\n",
+            "u 1 0.000 0.040 ni3 0.500\n",
+        ),
+        (
+            CHARACTERS,  # the tokens of one item share its time
+            [("u", "s", "AB", [make_item("A B", 1.0, 1.08)])],
+            "u 1 s 0.000 1.080 <O> A B\n",
+            "u 1 1.000 0.040 A 0.500\nu 1 1.040 0.040 B 0.500\n",
+        ),
+        (CHARACTERS, [("u", "", "", [])], "u 1 unknown 0.000 0.001 <O>\n", ""),  # without tokens
+        (
+            CHARACTERS,  # special characters of the formats are replaced
+            [("u 1", "a b", "(好)", [make_item("{", 0, 0.04), make_item("<unk>", 0.04, 0.08)])],
+            "u_1 1 a_b 0.000 0.080 <O> （ 好 ）\n",
+            "u_1 1 0.000 0.040 ｛ 0.500\nu_1 1 0.040 0.040 <unk> 0.500\n",
+        ),
+    ],
+)
+def test_nist_files(measure, rows, stm, ctm):
+    found = report.list_nist_files(make_timed(*rows, measure=measure))
+    assert found == {"reference.stm": stm, "hypothesis.ctm": ctm}
 
 
 @pytest.mark.parametrize("outputs", [[], [{"utterance_id": "u", "transcript": "好"}]])
