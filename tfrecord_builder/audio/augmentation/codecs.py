@@ -20,8 +20,6 @@ from tfrecord_builder import errors
 
 _CODED_RATE = 16000  # supported by all three codecs; at 24 kbit/s, LAME then cuts off at 5.8 kHz
 _BLOCK = 1 << 16  # samples per write; libsndfile's Vorbis encoder copies a whole write onto the stack
-_MP3_KBPS = (8, 160)  # bit rates for libsndfile's compression levels 1 and 0 (MPEG-2, used at 16 kHz)
-_OPUS_KBPS = (6, 256)
 _TELEPHONE_RATE = 8000
 # ITU-T G.712: flat from 300 to 3400 Hz, silent below 200 Hz and above 3700 Hz.
 _TELEPHONE_HZ = (200.0, 300.0, 3400.0, 3700.0)
@@ -83,20 +81,6 @@ def require(names: Iterable[str]) -> None:
             )
 
 
-def _mp3(samples: np.ndarray, kbps: int) -> np.ndarray:
-    level = (_MP3_KBPS[1] - kbps) / (_MP3_KBPS[1] - _MP3_KBPS[0])
-    return _code(samples, "MP3", "MPEG_LAYER_III", compression_level=level, bitrate_mode="AVERAGE")
-
-
-def _opus(samples: np.ndarray, kbps: int) -> np.ndarray:
-    level = (_OPUS_KBPS[1] - kbps) / (_OPUS_KBPS[1] - _OPUS_KBPS[0])
-    return _code(samples, "OGG", "OPUS", compression_level=level)
-
-
-def _vorbis(samples: np.ndarray, quality: int) -> np.ndarray:
-    return _code(samples, "OGG", "VORBIS", compression_level=1 - quality / 10)
-
-
 def _telephone(samples: np.ndarray, _: int) -> np.ndarray:
     """Limits samples to the telephone band, with zero phase, then encodes and decodes them as mu-law."""
     # The filter is circular, so padding is added to keep the end from leaking into the start.
@@ -123,6 +107,16 @@ def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.nd
         return soundfile.read(file, dtype="float32")[0]
 
 
+def _encoder(container: str, subtype: str, worst: int, best: int, **options) -> Callable:
+    """Returns a codec's Channel.transmit; compression levels 1 and 0 are the settings `worst` and `best`."""
+    return lambda samples, setting: _code(
+        samples, container, subtype, compression_level=(best - setting) / (best - worst), **options
+    )
+
+
+_mp3 = _encoder("MP3", "MPEG_LAYER_III", 8, 160, bitrate_mode="AVERAGE")  # kbit/s of MPEG-2, used at 16 kHz
+_opus = _encoder("OGG", "OPUS", 6, 256)  # kbit/s
+_vorbis = _encoder("OGG", "VORBIS", 0, 10)  # quality
 CHANNELS = {
     "mp3": Channel("mp3-{}kbps", 16, 64, _mp3, "MPEG_LAYER_III"),
     "opus": Channel("opus-{}kbps", 8, 32, _opus, "OPUS"),
