@@ -20,7 +20,7 @@ lazy_tensorflow.load_or_exit(__name__)
 
 import tensorflow as tf
 
-from estimator_asr.decoding.ngrams import arpa, counting, kneser_ney
+from estimator_asr.decoding.ngrams import arpa, kneser_ney
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import task_spec
 from estimator_asr.inputs import input_fn, splits
@@ -81,7 +81,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     busy = f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
     lock = locks.exclusive(f"{path}.lock", busy, is_temporary=True)
     with lock, progress_bar.ProgressBar(desc="estimate", total=3, unit="step") as progress:
-        text = counting.encode(read_sentences(config.data_dir, config.unit))
+        text = kneser_ney.encode(read_sentences(config.data_dir, config.unit))
         progress.update()
         estimate = kneser_ney.estimate(text, config.order, config.prune)
         progress.update()

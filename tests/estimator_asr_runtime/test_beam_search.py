@@ -23,12 +23,12 @@ SETTINGS = (
 @functools.lru_cache(maxsize=1)
 def ngram():
     """A 3-gram model of random text over the tokens."""
-    from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
+    from estimator_asr.decoding.ngrams import back_off, kneser_ney
 
     rng = np.random.default_rng(0)
     tokens = ["<unk>", *(f"t{i}" for i in range(1, NUM_CLASSES - 1))]
     lines = [[tokens[int(each)] for each in rng.geometric(0.2, 8) % 17 + 1] for _ in range(300)]
-    model = kneser_ney.estimate(counting.encode(lines), 3).model
+    model = kneser_ney.estimate(kneser_ney.encode(lines), 3).model
     return back_off.compile_model(model, tokens, "random")
 
 

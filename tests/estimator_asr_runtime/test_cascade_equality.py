@@ -37,11 +37,11 @@ class TensorFlowGraph:
 
 
 def make_ngram(tokens):
-    from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
+    from estimator_asr.decoding.ngrams import back_off, kneser_ney
 
     rng = np.random.default_rng(1)
     lines = [[tokens[int(each) % len(tokens[1:]) + 1] for each in rng.geometric(0.3, 6)] for _ in range(99)]
-    return back_off.compile_model(kneser_ney.estimate(counting.encode(lines), 2).model, tokens, "random")
+    return back_off.compile_model(kneser_ney.estimate(kneser_ney.encode(lines), 2).model, tokens, "random")
 
 
 def open_model(path, settings, num_text):

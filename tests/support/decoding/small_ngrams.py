@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import paths
 
-from estimator_asr.decoding.ngrams import counting
+from estimator_asr.decoding.ngrams import kneser_ney
 
 DIRECTORY = paths.ROOT / "tests" / "data" / "ngrams"
 
@@ -43,7 +43,7 @@ def write(directory, text: str = ARPA) -> str:
     return str(path)
 
 
-def read_text() -> counting.Text:
+def read_text() -> kneser_ney.Text:
     """Returns the invented text."""
     lines = (DIRECTORY / "invented.txt").read_text(encoding="utf-8").splitlines()
-    return counting.encode(line.split() for line in lines)
+    return kneser_ney.encode(line.split() for line in lines)

@@ -10,7 +10,7 @@ import os
 import numpy as np
 import tiny_models
 
-from estimator_asr.decoding.ngrams import back_off, counting, kneser_ney
+from estimator_asr.decoding.ngrams import back_off, kneser_ney
 from estimator_asr.experiment import back_off_arrays
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import bundle
@@ -80,5 +80,5 @@ def _make_ngram(tokens) -> back_off_arrays.BackOffArrays:
     """A 3-gram model of random text."""
     words = np.array(tokens.tokens[1:])
     lines = words[np.random.default_rng(0).geometric(0.4, [200, 6]) % len(words)]
-    estimated = kneser_ney.estimate(counting.encode(lines), 3).model
+    estimated = kneser_ney.estimate(kneser_ney.encode(lines), 3).model
     return back_off.compile_model(estimated, tokens.tokens, "random")

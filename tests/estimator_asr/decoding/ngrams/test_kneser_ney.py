@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import small_ngrams
 
-from estimator_asr.decoding.ngrams import arpa, counting, kneser_ney
+from estimator_asr.decoding.ngrams import arpa, kneser_ney
+from tfrecord_builder import errors
 
 
 def test_estimates_equal_those_of_kenlm():
@@ -83,7 +84,7 @@ def test_discounts_follow_from_the_counts_of_counts():
 
 
 def test_a_small_text_gets_the_fallback_discounts():
-    made = kneser_ney.estimate(counting.encode([["a", "b"], ["a"]]), 2)
+    made = kneser_ney.estimate(kneser_ney.encode([["a", "b"], ["a"]]), 2)
     assert made.discounts == ((0.5, 1.0, 1.5),) * 2 and made.has_fallback == (True, True)
     model = ngram_reference.BackOffModel(made.model)
     # Words that precede </s>: b and a; a: <s>; b: a. Discounts 1, 0.5, 0.5; <unk>, </s>, a, b share 2 / 4.
@@ -96,7 +97,40 @@ def test_a_small_text_gets_the_fallback_discounts():
 def test_pruning_leaves_out_rare_ngrams_and_then_empty_orders():
     text = small_ngrams.read_text()
     made = kneser_ney.estimate(text, 4, (0, 1))  # the last value is that of all higher orders
-    occurrences = [each.occurrences for each in counting.count(text, 4)]
+    occurrences = [each.occurrences for each in kneser_ney.count(text, 4)]
     kept = [int(np.sum(each > 1)) for each in occurrences[1:]]
     assert [len(each.words) for each in made.model.orders] == [19, *kept]
     assert kneser_ney.estimate(text, 3, (0, 0, 99)).model.order == 2
+
+
+def test_word_ids_follow_the_sorted_words():
+    text = kneser_ney.encode([["b", "a"], ["c"]])
+    assert text.words == ("<unk>", "<s>", "</s>", "a", "b", "c")
+    assert text.stream.tolist() == [1, 4, 3, 2, 1, 5, 2]
+
+
+def test_ngrams_are_counted_within_sentences():
+    text = kneser_ney.encode([["a", "b"], ["a", "b"], ["b"]])
+    unigrams, bigrams, trigrams, fourgrams = kneser_ney.count(text, 5)
+    assert unigrams.occurrences.tolist() == [0, 3, 3, 2, 3]
+    pairs = zip(bigrams.contexts.tolist(), bigrams.words.tolist(), bigrams.occurrences.tolist())
+    named = {(text.words[context], text.words[word]): count for context, word, count in pairs}
+    assert named == {("<s>", "a"): 2, ("<s>", "b"): 1, ("a", "b"): 2, ("b", "</s>"): 3}
+    assert bigrams.suffixes.tolist() == bigrams.words.tolist()
+    assert trigrams.occurrences.tolist() == [2, 1, 2]  # <s> a b, <s> b </s>, a b </s>
+    assert bigrams.words[trigrams.suffixes].tolist() == trigrams.words.tolist()
+    assert fourgrams.occurrences.tolist() == [2]  # of five words there is none
+
+
+def test_text_without_words_is_refused():
+    for sentences in ([], [[], []]):
+        with pytest.raises(errors.UserError, match="text: all sentences are empty; pass text with words"):
+            kneser_ney.encode(sentences)
+
+
+@pytest.mark.parametrize("mark", ["<s>", "</s>"])
+def test_sentence_marks_in_the_text_are_refused(mark):
+    with pytest.raises(
+        errors.UserError, match=f"text: sentence 'a {mark}' has the word {mark}, which is reserved"
+    ):
+        kneser_ney.encode([["a"], ["a", mark]])
