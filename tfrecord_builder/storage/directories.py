@@ -10,7 +10,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def temporary(path: str) -> Iterator[str]:
-    """Creates an empty directory, in place of one that a killed process left, and removes it on exit."""
+    """Creates an empty directory, removing any leftover of a killed process, and removes it on exit.
+
+    If the block renames the directory, nothing is removed.
+    """
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
     try:

@@ -8,8 +8,8 @@ The files are identical byte for byte whatever the engine and the number of work
 An engine is a context manager open_engine(runner, num_workers) in its own module, listed in ENGINES. It
 yields its scheduler's address (empty if there is no scheduler) and a function (task, units, on_progress). The
 function yields each unit's tasks.Outcome when the unit ends. If there is a scheduler, it also yields the
-number of active workers every POLL_SECONDS. If workers are lost, it raises ChildProcessError after all
-remaining units have ended.
+number of active workers every POLL_SECONDS. If workers are lost, it raises ChildProcessError, or its subclass
+failures.WorkerKilledError, after all remaining units have ended.
 """
 
 from __future__ import annotations
