@@ -285,7 +285,7 @@ def test_a_full_disk_is_reported_in_one_sentence_and_earlier_checkpoints_stay(di
     place = tmp_path / "place"
     place.mkdir()
     flags = [f"--data_dir={directory / 'text'}", f"--model_dir={place / 'lm'}", "--model=language"]
-    flags += ["--train_steps=100", "--save_checkpoints_steps=1", "--ngram_rows=25013", "--nowatchdog"]
+    flags += ["--train_steps=100", "--save_checkpoints_steps=1", "--ngram_rows=12007", "--nowatchdog"]
     program = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
     full = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", IN_A_SMALL_PLACE, str(place), *program],
