@@ -50,11 +50,13 @@ class Model:
             self.session = tf.compat.v1.Session()
             self.session.run(tf.compat.v1.global_variables_initializer())
             # Batch norm with other averages than 0 and 1.
+            draws = []
             for variable in tf.compat.v1.global_variables():
                 least = {"moving_mean": -0.5, "moving_variance": 0.5}.get(variable.op.name.split("/")[-1])
                 if least is not None:
                     draw = tf.random.stateless_uniform(variable.shape, [1, 2], least, 0.8)
-                    self.session.run(variable.assign(draw))
+                    draws.append(variable.assign(draw))
+            self.session.run(draws)
 
     def _build(self, config, stream):
         return acoustic.build(config, self.fbank, self.num_frames, num_classes=5, stream=stream).ctc_logits

@@ -153,22 +153,24 @@ def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_
             name: tf.ensure_shape(labels[name], shape) for name, shape in zip(labels, [[None, None], [None]])
         }
         tasks.for_model(model).recognise(tasks.for_model(model).placeholders(), labels)
-        for variable in tf.compat.v1.global_variables():
-            if variable.op.name.endswith("num_updates"):
-                session.run(variable.initializer)
-                continue
-            # By its name: what another variable draws does not depend on whether there is this one.
-            rng = np.random.default_rng([seed, zlib.crc32(variable.op.name.encode())])
-            # Small offsets: what is said shall decide, not what is added to it.
-            is_offset = variable.op.name.endswith(("bias", "shift", "mean"))
-            values = rng.normal(0, 0.1 if is_offset else 0.5, variable.shape.as_list())
-            values = np.abs(values) if "variance" in variable.name else values
-            session.run(variable.assign(np.float32(values)))
-        session.run(tf.compat.v1.train.create_global_step().assign(GLOBAL_STEP))
+        assignments = [_assign_random(variable, seed) for variable in tf.compat.v1.global_variables()]
+        assignments.append(tf.compat.v1.train.create_global_step().assign(GLOBAL_STEP))
+        session.run(assignments)  # all at once: every call rewrites the whole graph
         tf.compat.v1.train.Saver(save_relative_paths=True).save(
             session, os.path.join(model.path, "model.ckpt"), GLOBAL_STEP
         )
     return model
+
+
+def _assign_random(variable, seed: int):
+    if variable.op.name.endswith("num_updates"):
+        return variable.initializer
+    # By its name: what another variable draws does not depend on whether there is this one.
+    rng = np.random.default_rng([seed, zlib.crc32(variable.op.name.encode())])
+    # Small offsets: what is said shall decide, not what is added to it.
+    is_offset = variable.op.name.endswith(("bias", "shift", "mean"))
+    values = rng.normal(0, 0.1 if is_offset else 0.5, variable.shape.as_list())
+    return variable.assign(np.float32(np.abs(values) if "variance" in variable.name else values))
 
 
 def _make_record(utterance_id, tokens, speaker, transcript, pronunciation, waveform, extract):
