@@ -213,6 +213,7 @@ def test_a_damaged_encoder_beside_the_model_is_refused_at_export(model, tmp_path
     assert "encoder has weights of sha256" in completed.stderr
 
 
+@pytest.mark.long
 def test_the_message_on_unencoded_data_names_the_encode_command(directory, model, tmp_path):
     """Records of log-mel for a model that reads outputs."""
     flags = (f"--model_dir={model}", f"--data_dir={directory}/data", f"--output_dir={tmp_path}/out")

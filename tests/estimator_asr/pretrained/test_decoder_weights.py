@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -21,9 +22,18 @@ def language(tmp_path_factory):
     return tiny_models.make_language_model(str(tmp_path_factory.mktemp("language") / "lm"))
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("acoustic") / "am")
+    return tiny_models.make_pretrained_model(path, "whisper", layers=(1, 3))
+
+
 @pytest.fixture
-def acoustic(tmp_path):
-    return tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper", layers=(1, 3))
+def acoustic(made, tmp_path):
+    """A model whose files, and those of its encoder, a test may change."""
+    for suffix in ("", "-whisper"):
+        shutil.copytree(f"{made.path}{suffix}", tmp_path / f"am{suffix}")
+    return dataclasses.replace(made, path=str(tmp_path / "am"))
 
 
 def refuse(path, acoustic, language):

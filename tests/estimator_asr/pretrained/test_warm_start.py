@@ -217,10 +217,10 @@ def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory):
+def sources(tmp_path_factory, am, lm):
     path = tmp_path_factory.mktemp("sources")
-    tiny_models.make_acoustic_model(str(path / "am"))
-    tiny_models.make_language_model(str(path / "lm"))
+    for source in (am, lm):
+        shutil.copytree(source, path / os.path.basename(source))
     return path
 
 

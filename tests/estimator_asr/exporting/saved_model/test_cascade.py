@@ -160,14 +160,14 @@ def test_greedy_pinyin_is_the_best_path_of_ctc(models, whole, fbanks):
     assert whole.run(make_batch(fbanks))["greedy_pinyin"] == expected["pinyin"]
 
 
-@pytest.mark.parametrize("max_frames", [0, 9])
-def test_greedy_decoding_of_no_frames(models, max_frames):
+def test_greedy_decoding_of_no_frames(models):
     greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
     with running(models, lambda: build_cascade(greedy, models[1])) as model:
-        fbank = np.zeros([2, max_frames, tiny_models.FRONTEND.num_bins], np.float32)
-        result = model.run({"fbank": fbank, "num_frames": np.int32([0, 0])})
-    assert result["transcript"] == result["pinyin"] == ["", ""]
-    assert result["characters"] == [[], []]
+        for max_frames in (0, 9):
+            fbank = np.zeros([2, max_frames, tiny_models.FRONTEND.num_bins], np.float32)
+            result = model.run({"fbank": fbank, "num_frames": np.int32([0, 0])})
+            assert result["transcript"] == result["pinyin"] == ["", ""], max_frames
+            assert result["characters"] == [[], []], max_frames
 
 
 @pytest.mark.parametrize("max_frames", [0, 1, 9])

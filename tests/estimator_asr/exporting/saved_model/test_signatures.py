@@ -18,6 +18,12 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import labelling
 
 
+@functools.cache
+def load(version_dir, name, *hotwords):
+    """Returns a recogniser, which several tests share, because it takes seconds to load."""
+    return recogniser.load(version_dir, name, hotwords)
+
+
 @pytest.fixture(scope="module")
 def waveforms(tiny_export):
     return [waveform for *_, waveform in tiny_export.utterances.values()]
@@ -42,7 +48,7 @@ def make_batches(waveforms):
 @pytest.mark.long
 def test_all_signatures_give_the_same_text(tiny_export, waveforms):
     batches = make_batches(waveforms)
-    results = [recogniser.load(tiny_export.version_dir, name).run(batch) for name, batch in batches.items()]
+    results = [load(tiny_export.version_dir, name).run(batch) for name, batch in batches.items()]
     assert len(set(results[0]["pinyin"])) > 3
     for result in results[1:]:
         assert result["pinyin"] == results[0]["pinyin"]
@@ -57,8 +63,8 @@ def test_all_signatures_give_the_same_text(tiny_export, waveforms):
 def test_hotwords_are_recognised_and_written_with_their_characters(tiny_export, waveforms, name):
     """The language model does not know 泥; the boost exceeds any log probability."""
     batch = make_batches(waveforms[3:])[name]
-    plain = recogniser.load(tiny_export.version_dir, name).run(batch)
-    result = recogniser.load(tiny_export.version_dir, name, ["泥郝 ni3 hao3 1000"]).run(batch)
+    plain = load(tiny_export.version_dir, name).run(batch)
+    result = load(tiny_export.version_dir, name, "泥郝 ni3 hao3 1000").run(batch)
     for transcript, spoken, before in zip(result["transcript"], result["pinyin"], plain["transcript"]):
         assert "泥郝" in transcript
         assert transcript.count("泥郝") == spoken.count("ni3 hao3")
@@ -72,17 +78,17 @@ def test_hotwords_are_recognised_and_written_with_their_characters(tiny_export, 
 @pytest.mark.long
 def test_hotwords_without_a_match_change_nothing(tiny_export, waveforms):
     batch = make_batches(waveforms)["waveform"]
-    plain = recogniser.load(tiny_export.version_dir, "waveform").run(batch)
-    unknown = recogniser.load(tiny_export.version_dir, "waveform", ["犇 9", "你天气 9"]).run(batch)
+    plain = load(tiny_export.version_dir, "waveform").run(batch)
+    unknown = load(tiny_export.version_dir, "waveform", "犇 9", "你天气 9").run(batch)
     assert unknown["transcript"] == plain["transcript"]
     np.testing.assert_allclose(unknown["acoustic_score"], plain["acoustic_score"], rtol=1e-5)
-    empty = recogniser.load(tiny_export.version_dir, "waveform", [""]).run(batch)
+    empty = load(tiny_export.version_dir, "waveform", "").run(batch)
     assert empty["n_best"] == unknown["n_best"]
 
 
 def test_features_in_an_export_equal_those_of_the_builder(tiny_export, tmp_path):
     """The SavedModel computes the features of a WAV that the builder wrote into its record."""
-    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    model = load(tiny_export.version_dir, "serving_default")
     fbank = model.session.graph.get_tensor_by_name("fbank:0")
     speech = tiny_models.make_waveform(50000, seed=3)
     path = tmp_path / "a.wav"
@@ -110,7 +116,7 @@ def test_padding_of_nan_and_of_zeros_has_equal_outputs(tiny_export, waveforms, n
     """The lengths make one utterance all padding."""
     rows = waveforms if name == "waveform" else [tiny_models.extract(waveform) for waveform in waveforms]
     values, length = signatures.SIGNATURE_INPUTS[name]
-    model = recogniser.load(tiny_export.version_dir, name)
+    model = load(tiny_export.version_dir, name)
     rows, lengths = [*rows, rows[0][:0]], [*map(len, rows), 0]
     pad = functools.partial(tf.keras.utils.pad_sequences, rows, padding="post", dtype="float32")
     wanted, got = (model.run({values: pad(value=value), length: lengths}) for value in (0.0, padding))
@@ -119,7 +125,7 @@ def test_padding_of_nan_and_of_zeros_has_equal_outputs(tiny_export, waveforms, n
 
 
 def test_a_wav_has_the_same_outputs_alone_and_in_a_batch(tiny_export, waveforms):
-    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    model = load(tiny_export.version_dir, "serving_default")
     wavs = [wav_files.encode(waveform) for waveform in waveforms]
     together = model.run({"wav_bytes": wavs})
     for index, wav in enumerate(wavs):
@@ -130,7 +136,7 @@ def test_a_wav_has_the_same_outputs_alone_and_in_a_batch(tiny_export, waveforms)
 
 @pytest.mark.parametrize("num_samples", [0, 1, tiny_models.FRONTEND.window_samples - 1])
 def test_audio_shorter_than_a_frame_gives_empty_text(tiny_export, waveforms, num_samples):
-    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    model = load(tiny_export.version_dir, "serving_default")
     short, long = wav_files.encode(waveforms[0][:num_samples]), wav_files.encode(waveforms[1])
     assert model.run({"wav_bytes": [short]})["transcript"] == [""]
     result = model.run({"wav_bytes": [short, long]})
@@ -142,12 +148,12 @@ def test_silence_has_an_empty_transcript_by_both_signatures(tiny_export, wavefor
     """Only samples before num_samples count; those at or beyond it may be loud."""
     loud = waveforms[2]
     silence = np.float32(0.0004) * np.sign(loud)
-    expected = recogniser.load(tiny_export.version_dir, "waveform")
+    expected = load(tiny_export.version_dir, "waveform")
     rows = np.stack([np.concatenate([row, rest]) for row, rest in ((silence, loud), (loud, silence))])
     found = expected.run({"waveform": rows, "num_samples": [len(loud)] * 2})
     assert (found["transcript"][0], found["pinyin"][0], found["acoustic_score"][0]) == ("", "", 0.0)
     assert found["pinyin"][1] != "" and np.isfinite(found["language_score"]).all()
-    served = recogniser.load(tiny_export.version_dir, "serving_default")
+    served = load(tiny_export.version_dir, "serving_default")
     wavs = [wav_files.encode(row) for row in (silence, loud, np.float32(0.001) * np.sign(loud))]
     result = served.run({"wav_bytes": wavs})
     assert result["pinyin"][:2] == found["pinyin"]
@@ -165,7 +171,7 @@ def make_bad_items(like):
 @pytest.mark.parametrize("name", ["serving_default", "waveform"])
 def test_a_rejected_item_does_not_affect_other_items(tiny_export, waveforms, name, batch_size):
     """Other items have exactly the outputs that they have with a valid item in its place."""
-    model = recogniser.load(tiny_export.version_dir, name)
+    model = load(tiny_export.version_dir, name)
     good = waveforms[:batch_size]
 
     def run(item):
@@ -194,7 +200,7 @@ def assert_cleared(found, index):
 
 
 def test_invalid_files_do_not_affect_other_items(tiny_export, waveforms):
-    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    model = load(tiny_export.version_dir, "serving_default")
     good = [wav_files.encode(waveform) for waveform in waveforms[2:4]]
     long = wav_files.encode(np.ones(1000 * 181, np.float32), 1000)
     bad = {b"": "malformed", b"hello": "malformed", good[0][:30]: "malformed", long: "too_long"}
@@ -210,14 +216,14 @@ def test_invalid_files_do_not_affect_other_items(tiny_export, waveforms):
 def test_an_unfinished_recording_has_a_transcript_and_a_status(tiny_export, waveforms):
     whole, silent = wav_files.encode(waveforms[0]), wav_files.encode(np.zeros(16000))
     files = [whole, *(each[:40] + bytes(4) + each[44:] for each in (whole, silent, whole[:100]))]
-    result = recogniser.load(tiny_export.version_dir, "serving_default").run({"wav_bytes": files})
+    result = load(tiny_export.version_dir, "serving_default").run({"wav_bytes": files})
     assert result["status"] == ["ok", "unfinished", "silent", "empty"]
     assert result["transcript"][1] == result["transcript"][0] != ""
     np.testing.assert_allclose(result["confidence"][1], result["confidence"][0], rtol=1e-4)
 
 
 def test_features_that_are_not_finite_do_not_affect_other_items(tiny_export, waveforms):
-    model = recogniser.load(tiny_export.version_dir, "features")
+    model = load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]
     expected = model.run(batch)
     batch["fbank"][1, 2, 3] = np.nan
@@ -231,7 +237,7 @@ def test_features_that_are_not_finite_do_not_affect_other_items(tiny_export, wav
 @pytest.mark.parametrize("value", [1e38, 3e37, 9e13])
 def test_large_features_do_not_affect_other_items(tiny_export, waveforms, value):
     """No operation fails up to the limit: the status is ok, or the item is empty."""
-    model = recogniser.load(tiny_export.version_dir, "features")
+    model = load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]
     expected = model.run(batch)
     batch["fbank"][1] = value * np.random.default_rng(0).uniform(-1, 1, batch["fbank"][1].shape)
@@ -242,7 +248,7 @@ def test_large_features_do_not_affect_other_items(tiny_export, waveforms, value)
 
 
 def test_wavs_of_other_rates_and_kinds_have_the_same_text(tiny_export, waveforms):
-    model = recogniser.load(tiny_export.version_dir, "serving_default")
+    model = load(tiny_export.version_dir, "serving_default")
     waveform = waveforms[4]
     high = soxr.resample(waveform, 16000, 48000)
     files = [
@@ -259,7 +265,7 @@ def test_wavs_of_other_rates_and_kinds_have_the_same_text(tiny_export, waveforms
 @pytest.mark.parametrize("name", ["serving_default", "waveform", "features"])
 @pytest.mark.parametrize("hotwords", [[], ["你好"]])
 def test_an_empty_batch_has_empty_outputs(tiny_export, name, hotwords):
-    model = recogniser.load(tiny_export.version_dir, name, hotwords)
+    model = load(tiny_export.version_dir, name, *hotwords)
     empty = {
         "wav_bytes": np.zeros([0], object),
         "waveform": np.zeros([0, 0], np.float32),
@@ -278,7 +284,7 @@ def test_an_empty_batch_has_empty_outputs(tiny_export, name, hotwords):
 
 
 def test_lengths_that_do_not_fit_the_batch_are_refused(tiny_export, waveforms):
-    model = recogniser.load(tiny_export.version_dir, "waveform")
+    model = load(tiny_export.version_dir, "waveform")
     for num_samples in (-1, len(waveforms[0]) + 1):
         with pytest.raises(
             tf.errors.InvalidArgumentError, match=r"num_samples is .*, expected.*send the true lengths"
@@ -288,7 +294,7 @@ def test_lengths_that_do_not_fit_the_batch_are_refused(tiny_export, waveforms):
 
 def test_the_maximum_length_is_written_into_the_export(tiny_export, waveforms):
     assert export_info.load(tiny_export.version_dir).max_seconds == 180
-    model = recogniser.load(tiny_export.version_dir, "features")
+    model = load(tiny_export.version_dir, "features")
     fbank = np.ones([2, 18000, tiny_models.FRONTEND.num_bins], np.float32)
     found = model.run({"fbank": fbank, "num_frames": [18000, 30]})
     assert found["status"] == ["too_long", "ok"]

@@ -9,7 +9,6 @@ import re
 import time
 
 import browser
-import made_reports
 import numpy as np
 import pytest
 import soundfile
@@ -27,6 +26,32 @@ CHOOSE = (
 ROWS = "document.querySelectorAll('#{} tbody tr').length"
 
 
+# Characters and their syllables; the first two of each row sound alike.
+_HOMOPHONES = (("是", "事", "shi4"), ("市", "式", "shi4"), ("他", "她", "ta1"), ("在", "再", "zai4"))
+_CHARACTERS = {text: row[2] for row in _HOMOPHONES for text in row[:2]}
+
+
+def make_split(
+    num_utterances: int, num_speakers: int = 20, wrong: float = 0.1, seed: int = 0
+) -> scored_split.ScoredSplit:
+    """Returns a split whose utterances have 8 to 20 characters, of which a part is wrong."""
+    rng = np.random.default_rng(seed)
+    tokens, characters, outputs = [], [], []
+    for index in range(num_utterances):
+        name, speaker = f"BAC009S{index:04d}W{index % 497:04d}", f"S{index % num_speakers:04d}"
+        reference = rng.choice(list(_CHARACTERS), rng.integers(8, 21))
+        hypothesis = np.where(rng.random(len(reference)) < wrong, rng.choice(list(_CHARACTERS)), reference)
+        spoken = (" ".join(_CHARACTERS[text] for text in texts) for texts in (reference, hypothesis))
+        texts = "".join(reference), "".join(hypothesis)
+        tokens.append(utterances.score(utterances.TOKEN_ERROR_RATE, name, speaker, *spoken))
+        characters.append(utterances.score(utterances.CHARACTER_ERROR_RATE, name, speaker, *texts))
+        n_best = [{"transcript": texts[1], "score": -1.0}, {"transcript": texts[0], "score": -2.0}]
+        outputs.append({"utterance_id": name, "transcript": texts[1], "confidence": 0.9, "n_best": n_best})
+    measures = {utterances.TOKEN_ERROR_RATE: tokens, utterances.CHARACTER_ERROR_RATE: characters}
+    known = attribution.KnownVocabularies(characters=frozenset(_CHARACTERS) - {"式"})
+    return scored_split.ScoredSplit({"model": "made up"}, measures, outputs=outputs, vocabularies=known)
+
+
 def read_data(path) -> dict:
     (text,) = re.findall(r'<script type="application/json" id="data">(.*)</script>', path.read_text("utf-8"))
     return json.loads(text)
@@ -36,7 +61,7 @@ def read_data(path) -> dict:
 def made(tmp_path_factory):
     """A report of 120 utterances, two of which have recordings."""
     directory = tmp_path_factory.mktemp("report")
-    split = made_reports.make(120)
+    split = make_split(120)
     worst = max(split.scored, key=lambda row: (row.edits.errors, -row.edits.reference_length))
     right = next(row for row in split.scored if not row.edits.errors)
     found = {}
@@ -50,7 +75,7 @@ def made(tmp_path_factory):
 
 @pytest.mark.long
 def test_a_report_of_the_size_of_aishell_is_small_and_fast(tmp_path):
-    split = made_reports.make(7176)
+    split = make_split(7176)
     start = time.process_time()
     report.write(split, str(tmp_path))
     assert time.process_time() - start < 15
@@ -196,7 +221,7 @@ def test_embedded_recordings_play(page):
 @pytest.mark.slow
 @in_a_browser
 def test_page_of_a_comparison_shows_the_differences(made, tmp_path):
-    other = made_reports.make(120, wrong=0.05, seed=0)
+    other = make_split(120, wrong=0.05, seed=0)
     report.write(other, str(tmp_path / "b"))
     paths = [str(made[0] / "out"), str(tmp_path / "b")]
     reports = {path: report.read(path) for path in paths}
