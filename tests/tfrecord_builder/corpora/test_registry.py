@@ -1,6 +1,7 @@
 import errno
 import os
 import re
+import shutil
 import textwrap
 
 import corpus_trees
@@ -161,16 +162,153 @@ def test_missing_directory(tmp_path):
         _list("manifest", tmp_path / "nowhere")
 
 
+def _make(corpus, directory):
+    name = f"make_{corpus}_corpus"
+    return getattr(corpus_trees if hasattr(corpus_trees, name) else small_corpora, name)(directory)
+
+
 @pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - {"text"}))
 def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
-    make = f"make_{corpus}_corpus"
-    module = corpus_trees if hasattr(corpus_trees, make) else small_corpora
-    found = _list(corpus, getattr(module, make)(tmp_path))
+    found = _list(corpus, _make(corpus, tmp_path))
     assert len({u.utterance_id for u in found}) == len(found) > 0
     assert {u.split for u in found} <= {"train", "dev", "test"}
     recordings = [u for u in found if os.path.isfile(u.audio)]
     assert any(u.text and u.speaker for u in recordings)
     assert all(u.text for u in found if u not in recordings)  # a transcript that misses its recording
+
+
+# Id, speaker, split, text, pinyin and audio path of each utterance. An empty text and a path at which no file
+# is are left to the checks of the builder.
+LISTED = {
+    "aishell1": """
+    BAC009S0002W0122 | S0002 | train | 而 对 楼市 | | wav/train/S0002/BAC009S0002W0122.wav
+    BAC009S0724W0121 | S0724 | dev | 广州市 | | wav/dev/S0724/BAC009S0724W0121.wav
+    BAC009S0764W0121 | S0764 | test | | | wav/test/S0764/BAC009S0764W0121.wav
+    BAC009S9999W0001 | S9999 | test | 没有 录音 | | wav/test/S9999/BAC009S9999W0001.wav
+    """,
+    "aidatatang_200zh": """
+    T0055G0013S0001 | G0013 | train | 以后 你 是 男孩子 | | corpus/train/G0013/T0055G0013S0001.wav
+    T0055G0002S0001 | G0002 | dev | 看看 我 的 日程表 | | corpus/dev/G0002/T0055G0002S0001.wav
+    T0055G0036S0001 | G0036 | test | 谢谢 | | corpus/test/G0036/T0055G0036S0001.wav
+    T0055G0002S0002 | G0002 | dev | 没有 录音 | | corpus/dev/G0002/T0055G0002S0002.wav
+    T0055G9999S0001 | G9999 | train | 没有 人 | | corpus/train/G9999/T0055G9999S0001.wav
+    """,
+    "aishell3": """
+    SSB00050001 | SSB0005 | train | 广 州 | guang3 zhou1 | train/wav/SSB0005/SSB00050001.wav
+    SSB00050002 | SSB0005 | train | 一 点儿 | yi1 dianr3 | train/wav/SSB0005/SSB00050002.wav
+    SSB06930002 | SSB0693 | test | 武 术 | wu3 shu4 | test/wav/SSB0693/SSB06930002.wav
+    """,
+    "magicdata": """
+    38_5716_01 | 38_5716 | train | 嗨天气寒冷记得添衣保暖哦 | | train/38_5716/38_5716_01.wav
+    38_5716_02 | 38_5716 | train | | | train/38_5716/38_5716_02.wav
+    5_1812_01 | 5_1812 | dev | 你好 | | dev/5_1812/5_1812_01.wav
+    5_1812_02 | 5_1812 | dev | 没有录音 | | dev/5_1812/5_1812_02.wav
+    15_2222_01 | 15_2222 | test | 谢谢 | | test/15_2222/15_2222_01.wav
+    """,
+    # The first of two entries; a recording whose folder is not a speaker.
+    "primewords": """
+    00a1ca32 | 7 | train | 你好 谢谢 | | audio_files/0/00/00a1ca32.wav
+    5732d955 | | train | | | audio_files/5/57/5732d955.wav
+    0eb1f442 | 9 | train | 没有录音 | | audio_files/0/0e/0eb1f442.wav
+    """,
+    "thchs30": """
+    A11_0 | A11 | train | 绿 是 阳春 | lv4 shi4 yang2 chun1 | data/A11_0.wav
+    B6_250 | B6 | dev | 绿 是 阳春 | lv4 shi4 yang2 chun1 | data/B6_250.wav
+    D4_750 | D4 | test | 绿 是 阳春 | lv4 shi4 yang2 chun1 | data/D4_750.wav
+    """,
+    "st_cmds": """
+    20170001P00001A0001 | P00001A | train | 你好 | | 20170001P00001A0001.wav
+    20170001P00001I0001 | P00001I | train | 今天 天气很好 | | 20170001P00001I0001.wav
+    20170001P00002A0001 | P00002A | train | | | 20170001P00002A0001.wav
+    20170001P00003A0001 | P00003A | train | 没有录音 | | 20170001P00003A0001.wav
+    """,
+    "librispeech": """
+    84-121123-0000 | 84 | dev | GO DO YOU HEAR | | dev-clean/84/121123/84-121123-0000.flac
+    367-130732-0000 | 367 | test | LOBSTERS AND LOBSTERS | | test-other/367/130732/367-130732-0000.flac
+    103-1240-0000 | 103 | train | CHAPTER ONE | | train-clean-100/103/1240/103-1240-0000.flac
+    103-1240-0001 | 103 | train | THAT HAD ITS SOURCE | | train-clean-100/103/1240/103-1240-0001.flac
+    103-1240-0002 | 103 | train | | | train-clean-100/103/1240/103-1240-0002.flac
+    """,
+    # Quotes are characters.
+    "common_voice": """
+    common_voice_zh-CN_18524189 | 9f3c | train | "包应登，字稺升。 | | clips/common_voice_zh-CN_18524189.mp3
+    common_voice_zh-CN_18531538 | 0b1d | dev | 你好 | | clips/common_voice_zh-CN_18531538.mp3
+    common_voice_zh-CN_33655758 | 77aa | test | 谢谢 | | clips/common_voice_zh-CN_33655758.mp3
+    """,
+    # The normalised transcript takes precedence.
+    "ljspeech": """
+    LJ001-0007 | LJ | train | "printed", about fourteen fifty-five, | | wavs/LJ001-0007.wav
+    LJ001-0008 | LJ | train | has never been surpassed. | | wavs/LJ001-0008.wav
+    """,
+}
+
+
+@pytest.mark.parametrize("corpus", LISTED)
+def test_recordings_are_listed_and_transcripts_without_one(tmp_path, corpus):
+    expected = []
+    for line in LISTED[corpus].strip().splitlines():
+        name, speaker, split, text, pinyin, audio = (value.strip() for value in line.split("|"))
+        expected.append(manifest.Utterance(name, str(tmp_path / audio), speaker, text, pinyin, split))
+    assert _list(corpus, _make(corpus, tmp_path)) == expected
+
+
+# What is removed from the corpus, the directory that is passed instead, and the message.
+@pytest.mark.parametrize(
+    ("corpus", "removed", "passed", "message"),
+    [
+        ("aishell1", ["transcript"], ".", "aishell_transcript_v0.8.txt: file does not exist"),
+        ("aishell1", ["wav"], ".", "found no wav/train, wav/dev or wav/test of AISHELL-1; unpack"),
+        (
+            *("aidatatang_200zh", [], ".."),
+            "found no .*corpus/test, but aidatatang_200zh has .*; pass the directory aidatatang_200zh itself",
+        ),
+        ("aidatatang_200zh", ["corpus/dev"], ".", "corpus: found no corpus/dev, but"),
+        (
+            *("aidatatang_200zh", ["corpus/dev", "transcript"], "."),
+            "found no transcript/aidatatang_200_zh_transcript.txt or corpus/dev, but",
+        ),
+        (
+            *("aishell3", [], ".."),
+            "found no train/wav or test/wav, but AISHELL-3 has train/wav and test/wav; pass the directory",
+        ),
+        ("aishell3", ["train/content.txt"], ".", "content.txt: file does not exist; pass the dir"),
+        ("aishell3", ["test"], ".", "corpus: found no test/wav, but"),
+        (
+            *("magicdata", [], "dev/5_1812"),
+            "dev/5_1812: found no train, dev or test of MAGICDATA; unpack train_set",
+        ),
+        ("magicdata", ["dev/TRANS.txt"], ".", "dev/TRANS.txt: file does not exist; unpack train"),
+        (
+            *("primewords", [], ".."),
+            "found no set1_transcript.json or audio_files, but Primewords Set 1 has set1_transcript.json and "
+            "audio_files; pass the directory primewords_md_2018_set1 itself.",
+        ),
+        ("primewords", ["set1_transcript.json"], ".", "found no set1_transcript.json, but"),
+        ("thchs30", ["data/D4_750.wav.trn"], ".", "D4_750.wav.trn: file does not exist"),
+        ("thchs30", ["test"], ".", "found no test, but THCHS-30 has data, train, dev and test"),
+        ("librispeech", [], "..", "found no parts of LibriSpeech, such as train-clean-100; pass"),
+        ("librispeech", [], "dev-clean", "found no parts of LibriSpeech, such as train-clean-100; pass"),
+        (
+            *("librispeech", ["dev-clean/84/121123/84-121123.trans.txt"], "."),
+            "84-121123.trans.txt: file does not exist; unpack",
+        ),
+        (
+            *("common_voice", [], ".."),
+            "found no train.tsv, dev.tsv or test.tsv of Common Voice; pass the directory of one",
+        ),
+        (
+            *("common_voice", ["clips"], "."),
+            "corpus: found no clips, but Common Voice has train.tsv, .* and clips; ",
+        ),
+    ],
+)
+def test_incomplete_and_other_directories_are_refused(tmp_path, corpus, removed, passed, message):
+    _make(corpus, tmp_path / "corpus")
+    for name in removed:
+        path = tmp_path / "corpus" / name
+        shutil.rmtree(path) if path.is_dir() else os.remove(path)
+    with pytest.raises(errors.UserError, match=message):
+        _list(corpus, os.path.normpath(tmp_path / "corpus" / passed))
 
 
 def test_the_reader_that_contributing_md_shows(tmp_path):

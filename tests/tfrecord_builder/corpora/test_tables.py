@@ -1,5 +1,4 @@
 import os
-import shutil
 
 import corpus_trees
 import pytest
@@ -422,16 +421,6 @@ def test_an_open_quote_in_a_table_of_text(tmp_path):
         list(tables.list_text(str(tmp_path)))
 
 
-def test_common_voice_the_three_splits(tmp_path):
-    found = _list_common_voice(corpus_trees.make_common_voice_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
-        ("common_voice_zh-CN_18524189", "9f3c", "train", '"包应登，字稺升。'),  # no quoting
-        ("common_voice_zh-CN_18531538", "0b1d", "dev", "你好"),
-        ("common_voice_zh-CN_33655758", "77aa", "test", "谢谢"),
-    ]
-    assert found[0].audio == str(tmp_path / "clips" / "common_voice_zh-CN_18524189.mp3")
-
-
 def test_common_voice_of_2019_has_paths_without_suffix(tmp_path):
     corpus_trees.make_common_voice_corpus(tmp_path)
     content = "client_id\tpath\tsentence\nab\t9f3c0e17\t你好\nab\tx.wav\t好\n"
@@ -471,27 +460,6 @@ def test_common_voice_invalid_tables_are_refused(tmp_path, content, message):
     small_corpora.write_text(tmp_path / "train.tsv", content)
     with pytest.raises(errors.UserError, match=message):
         _list_common_voice(tmp_path)
-
-
-def test_common_voice_other_directories(tmp_path):
-    corpus_trees.make_common_voice_corpus(tmp_path / "zh-CN")
-    message = "found no train.tsv, dev.tsv or test.tsv of Common Voice; pass the directory of one"
-    with pytest.raises(errors.UserError, match=message):
-        _list_common_voice(tmp_path)
-    shutil.rmtree(tmp_path / "zh-CN" / "clips")
-    with pytest.raises(
-        errors.UserError, match="zh-CN: found no clips, but Common Voice has train.tsv, .* and clips; "
-    ):
-        _list_common_voice(tmp_path / "zh-CN")
-
-
-def test_ljspeech_the_normalised_transcript_takes_precedence(tmp_path):
-    found = list(tables.list_ljspeech(corpus_trees.make_ljspeech_corpus(tmp_path)))
-    assert [(u.utterance_id, u.text, u.split) for u in found] == [
-        ("LJ001-0007", '"printed", about fourteen fifty-five,', "train"),
-        ("LJ001-0008", "has never been surpassed.", "train"),
-    ]
-    assert all(os.path.isfile(u.audio) for u in found)
 
 
 def test_ljspeech_other_layouts_are_refused(tmp_path):

@@ -29,17 +29,6 @@ def _list_primewords(corpus_dir):
     return list(transcript_lists.list_primewords(str(corpus_dir)))
 
 
-def test_aishell1_recordings_and_transcripts(tmp_path):
-    found = _list_aishell1(small_corpora.make_aishell1_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
-        ("BAC009S0002W0122", "S0002", "train", "而 对 楼市"),
-        ("BAC009S0724W0121", "S0724", "dev", "广州市"),
-        ("BAC009S0764W0121", "S0764", "test", ""),  # left to the checks, as is the next
-        ("BAC009S9999W0001", "S9999", "test", "没有 录音"),
-    ]
-    assert found[0].audio == str(tmp_path / "wav" / "train" / "S0002" / "BAC009S0002W0122.wav")
-
-
 def test_aishell1_speakers_that_are_not_unpacked(tmp_path):
     small_corpora.make_aishell1_corpus(tmp_path)
     for speaker in ("train/S0002", "dev/S0724"):
@@ -63,16 +52,6 @@ def test_aishell1_speakers_at_the_borders_of_the_splits(tmp_path):
     assert {u.speaker: u.split for u in _list_aishell1(tmp_path) if u.text} == names
 
 
-def test_aishell1_incomplete(tmp_path):
-    with pytest.raises(errors.UserError, match="aishell_transcript_v0.8.txt: file does not exist"):
-        _list_aishell1(tmp_path)
-    small_corpora.write_text(tmp_path / "transcript" / "aishell_transcript_v0.8.txt", "BAC009S0002W0122 而\n")
-    with pytest.raises(
-        errors.UserError, match="found no wav/train, wav/dev or wav/test of AISHELL-1; unpack"
-    ):
-        _list_aishell1(tmp_path)
-
-
 def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
     small_corpora.make_aishell1_corpus(tmp_path)
     for name in ("S0724.tar.gz", "._S0004.tar.gz", "notes.txt"):
@@ -83,18 +62,6 @@ def test_aishell1_with_archives_that_are_not_unpacked(tmp_path):
         errors.UserError, match=r"wav: 1 of 2 archives are not unpacked, for example S0003.tar.gz"
     ):
         _list_aishell1(tmp_path)
-
-
-def test_aidatatang_200zh_recordings_then_transcripts_without_one(tmp_path):
-    found = _list_aidatatang_200zh(corpus_trees.make_aidatatang_200zh_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
-        ("T0055G0013S0001", "G0013", "train", "以后 你 是 男孩子"),
-        ("T0055G0002S0001", "G0002", "dev", "看看 我 的 日程表"),
-        ("T0055G0036S0001", "G0036", "test", "谢谢"),
-        ("T0055G0002S0002", "G0002", "dev", "没有 录音"),
-        ("T0055G9999S0001", "G9999", "train", "没有 人"),
-    ]
-    assert found[3].audio == str(tmp_path / "corpus" / "dev" / "G0002" / "T0055G0002S0002.wav")
 
 
 def test_aidatatang_200zh_a_recording_without_a_transcript(tmp_path):
@@ -113,33 +80,6 @@ def test_aidatatang_200zh_speakers_that_are_not_unpacked(tmp_path):
     message = r"corpus/train: 1 of 2 archives are not unpacked, for example G0014.tar.gz; unpack"
     with pytest.raises(errors.UserError, match=message):
         _list_aidatatang_200zh(tmp_path)
-
-
-def test_aidatatang_200zh_other_directories(tmp_path):
-    corpus_trees.make_aidatatang_200zh_corpus(tmp_path / "aidatatang_200zh")
-    message = (
-        "found no .*corpus/test, but aidatatang_200zh has .*; pass the directory aidatatang_200zh itself"
-    )
-    with pytest.raises(errors.UserError, match=message):
-        _list_aidatatang_200zh(tmp_path)
-    shutil.rmtree(tmp_path / "aidatatang_200zh" / "corpus" / "dev")
-    with pytest.raises(errors.UserError, match="aidatatang_200zh: found no corpus/dev, but"):
-        _list_aidatatang_200zh(tmp_path / "aidatatang_200zh")
-    os.remove(tmp_path / "aidatatang_200zh" / "transcript" / "aidatatang_200_zh_transcript.txt")
-    with pytest.raises(
-        errors.UserError, match="found no transcript/aidatatang_200_zh_transcript.txt or corpus/dev, but"
-    ):
-        _list_aidatatang_200zh(tmp_path / "aidatatang_200zh")
-
-
-def test_aishell3_hanzi_and_pinyin_alternate(tmp_path):
-    found = _list_aishell3(corpus_trees.make_aishell3_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split, u.text, u.pinyin) for u in found] == [
-        ("SSB00050001", "SSB0005", "train", "广 州", "guang3 zhou1"),
-        ("SSB00050002", "SSB0005", "train", "一 点儿", "yi1 dianr3"),
-        ("SSB06930002", "SSB0693", "test", "武 术", "wu3 shu4"),
-    ]
-    assert found[2].audio == str(tmp_path / "test" / "wav" / "SSB0693" / "SSB06930002.wav")
 
 
 @pytest.mark.parametrize(
@@ -173,31 +113,6 @@ def test_aishell3_a_recording_and_a_transcript_without_the_other(tmp_path):
     assert (found[2].audio, found[2].pinyin) == (str(recordings / "SSB00050001.wav"), "guang3 zhou1")
 
 
-def test_aishell3_other_directories(tmp_path):
-    corpus_trees.make_aishell3_corpus(tmp_path / "data_aishell3")
-    message = "found no train/wav or test/wav, but AISHELL-3 has train/wav and test/wav; pass the directory"
-    with pytest.raises(errors.UserError, match=message):
-        _list_aishell3(tmp_path)
-    os.remove(tmp_path / "data_aishell3" / "train" / "content.txt")
-    with pytest.raises(errors.UserError, match="content.txt: file does not exist; pass the dir"):
-        _list_aishell3(tmp_path / "data_aishell3")
-    shutil.rmtree(tmp_path / "data_aishell3" / "test")
-    with pytest.raises(errors.UserError, match="data_aishell3: found no test/wav, but"):
-        _list_aishell3(tmp_path / "data_aishell3")
-
-
-def test_magicdata_recordings_then_transcripts_without_one(tmp_path):
-    found = _list_magicdata(corpus_trees.make_magicdata_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.split, u.text) for u in found] == [
-        ("38_5716_01", "38_5716", "train", "嗨天气寒冷记得添衣保暖哦"),
-        ("38_5716_02", "38_5716", "train", ""),
-        ("5_1812_01", "5_1812", "dev", "你好"),
-        ("5_1812_02", "5_1812", "dev", "没有录音"),
-        ("15_2222_01", "15_2222", "test", "谢谢"),
-    ]
-    assert found[3].audio == str(tmp_path / "dev" / "5_1812" / "5_1812_02.wav")
-
-
 @pytest.mark.parametrize(
     ("written", "text"),
     [
@@ -217,29 +132,6 @@ def test_magicdata_marks_are_removed(tmp_path, written, text):
         tmp_path / "test" / "TRANS.txt", f"{header}15_2222_01.wav\t15_2222\t{written}\r\n"
     )
     assert _list_magicdata(tmp_path)[-1].text == text
-
-
-def test_magicdata_splits_that_are_not_unpacked_and_other_directories(tmp_path):
-    corpus_trees.make_magicdata_corpus(tmp_path)
-    shutil.rmtree(tmp_path / "train")
-    assert {u.split for u in _list_magicdata(tmp_path)} == {"dev", "test"}
-    message = r"dev/5_1812: found no train, dev or test of MAGICDATA; unpack train_set"
-    with pytest.raises(errors.UserError, match=message):
-        _list_magicdata(tmp_path / "dev" / "5_1812")
-    os.remove(tmp_path / "dev" / "TRANS.txt")
-    with pytest.raises(errors.UserError, match="dev/TRANS.txt: file does not exist; unpack train"):
-        _list_magicdata(tmp_path)
-
-
-def test_primewords_recordings_then_transcripts_without_one(tmp_path):
-    found = _list_primewords(corpus_trees.make_primewords_corpus(tmp_path))
-    assert [(u.utterance_id, u.speaker, u.text, u.split) for u in found] == [
-        ("00a1ca32", "7", "你好 谢谢", "train"),  # the first of two entries
-        ("5732d955", "", "", "train"),  # its folder is not a speaker
-        ("0eb1f442", "9", "没有录音", "train"),
-    ]
-    assert found[0].audio == str(tmp_path / "audio_files" / "0" / "00" / "00a1ca32.wav")
-    assert found[2].audio == str(tmp_path / "audio_files" / "0" / "0e" / "0eb1f442.wav")
 
 
 @pytest.mark.parametrize(
@@ -265,14 +157,7 @@ def test_primewords_byte_order_mark_line_ends_and_an_entry_without_a_speaker(tmp
     assert found == [("00a1ca32", "好", ""), ("5732d955", "", "")]
 
 
-def test_primewords_other_directories(tmp_path):
-    message = (
-        "found no set1_transcript.json or audio_files, but Primewords Set 1 has set1_transcript.json and "
-        "audio_files; pass the directory primewords_md_2018_set1 itself."
-    )
-    with pytest.raises(errors.UserError, match=message):
-        _list_primewords(tmp_path)
-    corpus_trees.make_primewords_corpus(tmp_path)
-    os.remove(tmp_path / "set1_transcript.json")
-    with pytest.raises(errors.UserError, match="found no set1_transcript.json, but"):
-        _list_primewords(tmp_path)
+def test_magicdata_splits_that_are_not_unpacked(tmp_path):
+    corpus_trees.make_magicdata_corpus(tmp_path)
+    shutil.rmtree(tmp_path / "train")
+    assert {u.split for u in _list_magicdata(tmp_path)} == {"dev", "test"}
