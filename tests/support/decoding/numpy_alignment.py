@@ -26,37 +26,24 @@ def align(log_probs: np.ndarray, labels: Sequence[int], blank_id: int) -> Option
     Returns:
         One Span per label; None if the labels, plus a blank for each repeated label, need more frames.
     """
-    states = np.full(2 * len(labels) + 1, blank_id)  # blank, label, blank, ..., label, blank
-    states[1::2] = labels
-    may_skip = np.zeros(len(states), bool)  # from a label to a different one without a blank
-    may_skip[3::2] = states[3::2] != states[1:-2:2]
-    scores, steps = _search(np.asarray(log_probs)[:, states], may_skip)
-    last = len(states) - 1
-    if len(labels) and len(log_probs) and scores[last - 1] > scores[last]:
-        last -= 1
-    if not np.isfinite(scores[last]):
+    states = [blank_id, *(each for label in labels for each in (label, blank_id))]
+    # Score and path of the best way to each state; a blank stands before the first frame.
+    best = [(0.0, [])] + [(-np.inf, [])] * (len(states) - 1)
+    for frame in np.asarray(log_probs):
+        before = best
+        best = [_step(before, states, state, frame[states[state]]) for state in range(len(states))]
+    ends = best[-2:] if len(log_probs) else best[-1:]
+    score, path = ends[0] if ends[0][0] > ends[-1][0] else ends[-1]
+    if not np.isfinite(score):
         return None
-    path = _trace_back(steps, last)
-    frames = [np.flatnonzero(path == state) for state in range(1, len(states), 2)]
-    return [Span(int(each[0]), int(each[-1])) for each in frames]
+    frames = [[i for i, state in enumerate(path) if state == label] for label in range(1, len(states), 2)]
+    return [Span(each[0], each[-1]) for each in frames]
 
 
-def _search(emissions, may_skip):
-    """Returns the best score of each state after the last frame, and the states moved in each frame."""
-    scores = np.full(len(may_skip), -np.inf)
-    scores[0] = 0.0  # a blank before the first frame
-    steps = np.zeros(emissions.shape, np.int8)
-    for frame, emission in enumerate(emissions):
-        padded = np.concatenate([[-np.inf, -np.inf], scores])
-        choices = np.stack([scores, padded[1:-1], np.where(may_skip, padded[:-2], -np.inf)])
-        steps[frame] = np.argmax(choices, axis=0)
-        scores = np.max(choices, axis=0) + emission
-    return scores, steps
-
-
-def _trace_back(steps, state):
-    path = np.empty(len(steps), int)
-    for frame in range(len(steps) - 1, -1, -1):
-        path[frame] = state
-        state -= steps[frame][state]
-    return path
+def _step(before, states, state, log_prob):
+    """Extends the best path to a state: it stays, comes from the state before, or skips a blank."""
+    sources = [state, state - 1]
+    if state % 2 and state > 1 and states[state] != states[state - 2]:
+        sources.append(state - 2)
+    score, path = max((before[source] for source in sources if source >= 0), key=lambda each: each[0])
+    return score + log_prob, [*path, state]

@@ -68,21 +68,37 @@ def make_costly() -> dict[str, bytes]:
     }
 
 
+def _audio(make_audio, *posts):
+    return lambda rng: rng.choice(posts)(make_audio(rng))
+
+
+# Kind -> function that draws a request of it.
+KINDS = {
+    "random_audio": _audio(hostile_audio.make_random, post_form, post_wav),
+    "lying_wav": _audio(hostile_audio.make_lying_wav, post_form, post_wav),
+    "not_finite_wav": _audio(hostile_audio.make_not_finite, post_form, post_wav),
+    "bomb": _audio(hostile_audio.make_bomb, post_form),
+}
+
+
+def _kind(function):
+    KINDS[function.__name__[1:]] = function
+    return function
+
+
+@_kind
 def _valid(rng) -> bytes:
-    return rng.choice(
-        [
-            post_wav(make_speech()),
-            post_form(make_speech(), model="asr"),
-            post_form(make_speech("FLAC")),
-        ]
-    )
+    speech = make_speech()
+    return rng.choice([post_wav(speech), post_form(speech, model="asr"), post_form(make_speech("FLAC"))])
 
 
+@_kind
 def _truncated(rng) -> bytes:
     request = _valid(rng)
     return request[: rng.randrange(len(request))]
 
 
+@_kind
 def _changed(rng) -> bytes:
     request = bytearray(_valid(rng))
     for _ in range(rng.choice([1, 3, 30])):
@@ -90,10 +106,12 @@ def _changed(rng) -> bytes:
     return bytes(request)
 
 
+@_kind
 def _random(rng) -> bytes:
     return rng.randbytes(rng.choice([0, 1, 10, 1000, 100_000]))
 
 
+@_kind
 def _random_body(rng) -> bytes:
     body = rng.randbytes(rng.choice([0, 1, 10, 1000, 100_000]))
     path, kind = rng.choice(
@@ -102,6 +120,7 @@ def _random_body(rng) -> bytes:
     return make_post(path, body, kind)
 
 
+@_kind
 def _lying_length(rng) -> bytes:
     lengths = [-1, 10**30, "abc", "1 2", "0x10", 0, 1, 33 << 20, "", "１"]
     more = rng.choice(
@@ -111,12 +130,14 @@ def _lying_length(rng) -> bytes:
     return make_post(path, b'{"instances": []}', length=rng.choice(lengths), more=more)
 
 
+@_kind
 def _lying_chunks(rng) -> bytes:
     head = f"POST {_PREDICT} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode()
     sizes = [b"-1", b"ffffffffffffffffff", b"5;x=y", b"zz", b"0", b"10"]
     return head + rng.choice(sizes) + b"\r\nabcde\r\n0\r\n\r\n"
 
 
+@_kind
 def _lying_header(rng) -> bytes:
     """A name, value or number of headers that is wrong."""
     more = rng.choice(
@@ -133,6 +154,7 @@ def _lying_header(rng) -> bytes:
     return make_post(_PREDICT, b"{}", more=more)
 
 
+@_kind
 def _not_finite(rng) -> bytes:
     number = rng.choice(
         ["NaN", "Infinity", "-Infinity", "1e400", "1e38", "1e-400", "1" * 400, "true", '"1"', "null"]
@@ -142,12 +164,14 @@ def _not_finite(rng) -> bytes:
     return make_post(_PREDICT, f'{{"signature_name": "waveform", "instances": [{row}]}}'.encode())
 
 
+@_kind
 def _deep(rng) -> bytes:
     depth = rng.choice([100, 10_000, 1_000_000])
     start, end = rng.choice([("[", "]"), ('{"instances":', "}"), ('{"instances": [', "]}")])
     return make_post(_PREDICT, (start * depth + "1" + rng.choice(["", end * depth])).encode())
 
 
+@_kind
 def _other_types(rng) -> bytes:
     """A value of another type at each place."""
     value = rng.choice(
@@ -160,6 +184,7 @@ def _other_types(rng) -> bytes:
     return post_json({rng.choice(["instances", "inputs", "", "x"]): value, "signature_name": name})
 
 
+@_kind
 def _many_values(rng) -> bytes:
     count = rng.choice([10, 3000])
     return post_json(
@@ -167,6 +192,7 @@ def _many_values(rng) -> bytes:
     )
 
 
+@_kind
 def _other_form(rng) -> bytes:
     """A form whose parts are not what they should be."""
     body = make_form(make_speech(), **{rng.choice(["model", "hotwords", "response_format", "\r\n"]): "é" * 3})
@@ -181,43 +207,19 @@ def _other_form(rng) -> bytes:
     return make_post(_TRANSCRIBE, body, "multipart/form-data" + kind)
 
 
+@_kind
 def _fields(rng) -> bytes:
-    names = [
-        "response_format",
-        "timestamp_granularities[]",
-        "hotwords",
-        "language",
-        "temperature",
-        "stream",
-        "prompt",
-    ]
+    names = "response_format timestamp_granularities[] hotwords language temperature stream prompt".split()
     values = ["", "xml", "a,b," * 2000, "\0", "神雕侠侣", "x" * 60_000, "true", "-1", "verbose_json", "😀"]
     return post_form(make_speech(), **{rng.choice(names): rng.choice(values) for _ in range(3)})
 
 
+@_kind
 def _paths(rng) -> bytes:
-    paths = [
-        "/../../etc/passwd",
-        "//",
-        "/%00",
-        "/page/..%2f..%2fserve.py",
-        "/page/%2e%2e/app.py",
-        "*",
-        "x",
-        "?" * 9000,
-    ]
-    paths += [
-        "/v1/models/" + "a" * 60_000,
-        "/v1/models/asr/versions/%ff:predict",
-        "/v1/models/asr/versions/-1",
-    ]
-    paths += [
-        "http://other/v1/models/asr",
-        "/v1/models/asr:predict?x=" + "%" * 100,
-        "/metrics",
-        "/healthz",
-        "/v1/models",
-    ]
+    paths = "/../../etc/passwd // /%00 /page/..%2f..%2fserve.py /page/%2e%2e/app.py * x".split()
+    paths += ["?" * 9000, "/v1/models/" + "a" * 60_000, "/v1/models/asr/versions/%ff:predict"]
+    paths += ["/v1/models/asr/versions/-1", "http://other/v1/models/asr"]
+    paths += ["/v1/models/asr:predict?x=" + "%" * 100, "/metrics", "/healthz", "/v1/models"]
     method = rng.choice(
         ["GET", "POST", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "get", "PRI", "X" * 500]
     )
@@ -225,44 +227,5 @@ def _paths(rng) -> bytes:
     return f"{method} {rng.choice(paths)} HTTP/{version}\r\nhost: localhost\r\n\r\n".encode()
 
 
-def _audio(make_audio, *posts):
-    return lambda rng: rng.choice(posts)(make_audio(rng))
-
-
-KINDS = {
-    "random_audio": _audio(hostile_audio.make_random, post_form, post_wav),
-    "lying_wav": _audio(hostile_audio.make_lying_wav, post_form, post_wav),
-    "not_finite_wav": _audio(hostile_audio.make_not_finite, post_form, post_wav),
-    "bomb": _audio(hostile_audio.make_bomb, post_form),
-    **{
-        function.__name__[1:]: function
-        for function in (
-            _valid,
-            _truncated,
-            _changed,
-            _random,
-            _random_body,
-            _lying_length,
-            _lying_chunks,
-            _lying_header,
-            _not_finite,
-            _deep,
-            _other_types,
-            _many_values,
-            _other_form,
-            _fields,
-            _paths,
-        )
-    },
-}
-
 # What the server answers, because the request is as long as it says.
-WHOLE = set(KINDS) - {
-    "truncated",
-    "changed",
-    "random",
-    "lying_length",
-    "lying_chunks",
-    "lying_header",
-    "paths",
-}
+WHOLE = set(KINDS) - {*"truncated changed random lying_length lying_chunks lying_header paths".split()}
