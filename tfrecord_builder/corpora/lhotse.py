@@ -58,8 +58,11 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
-        listing = ", ".join(names) or "missing"
-        raise errors.UserError(f"{corpus_dir}: Lhotse manifests are {listing}, {_ACCEPTED}; rename them.")
+        found = ", ".join(names) or "no Lhotse manifests"
+        raise errors.UserError(
+            f"{corpus_dir}: found {found}, {_ACCEPTED}; rename the manifests, or pass the directory that has "
+            "them."
+        )
     unread = [name for name in names if "cuts" in name and name not in cuts]
     if unread:
         logging.warning("%s: ignored unknown files: %s; %s.", corpus_dir, ", ".join(unread), _ACCEPTED)

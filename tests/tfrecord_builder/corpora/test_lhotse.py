@@ -73,12 +73,13 @@ def test_file_names_determine_the_split(tmp_path, name, split):
     [
         (
             "aishell_cuts_train_raw.jsonl.gz",
-            "Lhotse manifests are aishell_cuts_train_raw.jsonl.gz, {accepted}; rename them",
+            ": found aishell_cuts_train_raw.jsonl.gz, {accepted}; rename the manifests, or pass",
         ),
-        ("cuts.000000.jsonl.gz", "Lhotse manifests are cuts.000000.jsonl.gz, {accepted}"),
+        ("cuts.000000.jsonl.gz", ": found cuts.000000.jsonl.gz, {accepted}"),
+        ("README.txt", ": found no Lhotse manifests, {accepted}"),
         (
             "aishell_supervisions_train.jsonl.gz",
-            "Lhotse manifests are aishell_supervisions_train.jsonl.gz, {accepted}; rename them",
+            ": found aishell_supervisions_train.jsonl.gz, {accepted}; rename the manifests, or pass",
         ),
         (
             "recordings_train.jsonl.gz",

@@ -237,40 +237,38 @@ def _read_manifest(tmp_path, content):
     return list(tables.list_manifest(str(tmp_path)))
 
 
-def test_manifest_reads_columns_by_name(tmp_path):
-    (found,) = _read_manifest(tmp_path, "text\tid\taudio\tsplit\n你好\tu1\ta/u1.mp3\tdev\n")
-    assert found == manifest.Utterance("u1", str(tmp_path / "a" / "u1.mp3"), "", "你好", "", "dev")
-
-
-def test_manifest_missing_split_is_train_and_short_lines_are_filled(tmp_path):
-    assert [u.split for u in _read_manifest(tmp_path, HEADER + "u1\ta.wav\ts\t你\n")] == ["train"]
-
-
-def test_manifest_byte_order_mark_crlf_quotes_and_empty_lines(tmp_path):
-    (found,) = _read_manifest(
-        tmp_path, "\ufeff" + HEADER.replace("\n", "\r\n") + 'u1\ta.wav\ts\t"你好\t\tdev\t1.0\t\r\n\r\n'
-    )
-    assert (found.utterance_id, found.text, found.split) == ("u1", '"你好', "dev")
-
-
-def test_manifest_columns_of_a_segment_have_aliases_in_any_case(tmp_path):
-    (found,) = _read_manifest(tmp_path, "id\taudio\ttext\tStart Time\tEND_TIME\nu1\ta.wav\t你\t0.5\t2\n")
-    assert (found.start_seconds, found.seconds) == (0.5, 1.5)
-
-
-@pytest.mark.parametrize(("name", "split"), [("valid", "dev"), ("Train", "train"), ("Validation", "dev")])
-def test_manifest_splits_of_other_names(tmp_path, name, split):
-    assert [u.split for u in _read_manifest(tmp_path, HEADER + f"u1\ta.wav\ts\t你\t\t{name}\n")] == [split]
-
-
-@pytest.mark.parametrize("audio", ["/x/a.wav", "s3://x/a.wav"])
-def test_manifest_an_absolute_path_and_a_url_stay(tmp_path, audio):
-    assert _read_manifest(tmp_path, f"id\taudio\ttext\nu1\t{audio}\t你\n")[0].audio == audio
-
-
-def test_manifest_a_folder_named_like_a_split_is_ignored(tmp_path):
-    (found,) = _read_manifest(tmp_path, "id\taudio\ttext\nu1\ttest/a.wav\t你\n")
-    assert found.split == "train"
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("text\tid\taudio\tsplit\n你\tu1\ta/u1.mp3\tdev\n", {"audio": "a/u1.mp3", "split": "dev"}),
+        (f"{HEADER}u1\ta.wav\ts\t你\n", {"speaker": "s"}),  # a missing split is train
+        (f"{HEADER}u1\ta.wav\ts\t你\t\tvalid\n", {"speaker": "s", "split": "dev"}),
+        (f"{HEADER}u1\ta.wav\ts\t你\t\tTrain\n", {"speaker": "s"}),
+        (f"{HEADER}u1\ta.wav\ts\t你\t\tValidation\n", {"speaker": "s", "split": "dev"}),
+        # A byte order mark, Windows line ends, a quote that is a character, and an empty line.
+        (
+            f'\ufeff{HEADER.strip()}\r\nu1\ta.wav\ts\t"你\t\tdev\t1.0\t\r\n\r\n',
+            {"speaker": "s", "text": '"你', "split": "dev"},
+        ),
+        ("id\taudio\ttext\nu1\t/x/a.wav\t你\n", {"audio": "/x/a.wav"}),
+        ("id\taudio\ttext\nu1\ts3://x/a.wav\t你\n", {"audio": "s3://x/a.wav"}),
+        ("id\taudio\ttext\nu1\ttest/a.wav\t你\n", {"audio": "test/a.wav"}),  # the folder is no split
+        (
+            "id\taudio\ttext\tStart Time\tEND_TIME\nu1\ta.wav\t你\t0.5\t2\n",
+            {"start_seconds": 0.5, "seconds": 1.5},
+        ),
+        (
+            "编号,音频,文本,开始时间(秒),时长（秒）,声道\nu1,a.wav,你,0.5,2,1\n",
+            {"start_seconds": 0.5, "seconds": 2.0, "channel": 1},
+        ),
+    ],
+)
+def test_manifest_columns(tmp_path, content, expected):
+    (found,) = _read_manifest(tmp_path, content)
+    expected = {"audio": "a.wav", "text": "你", "split": "train", "speaker": "", **expected}
+    audio = expected.pop("audio")
+    audio = audio if "://" in audio else os.path.join(tmp_path, audio)
+    assert found == manifest.Utterance(utterance_id="u1", audio=audio, pinyin="", **expected)
 
 
 @pytest.mark.parametrize(
@@ -350,11 +348,6 @@ def test_a_manifest_as_spreadsheets_save_it(
     ]
     assert list(tables.list_manifest(str(tmp_path))) == wanted
     assert _list(tmp_path / "table.csv") == wanted
-
-
-def test_manifest_segments_with_units_in_the_header(tmp_path):
-    (found,) = _read_manifest(tmp_path, "编号,音频,文本,开始时间(秒),时长（秒）,声道\nu1,a.wav,你,0.5,2,1\n")
-    assert (found.start_seconds, found.seconds, found.channel) == (0.5, 2.0, 1)
 
 
 def test_splits_of_chinese_files_and_folders(tmp_path):
