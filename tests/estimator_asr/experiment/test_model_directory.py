@@ -179,26 +179,25 @@ def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, d
         model_directory.check_data(model_dir, model.config, other, str(tmp_path / "other"))
 
 
-def test_data_of_another_frontend_are_refused_with_both_values(tmp_path, data, model_dir):
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        (
+            {"frontend": frontend.FrontendConfig(num_mel_bins=40)},
+            "data: frontend is num_mel_bins=40, expected num_mel_bins=12 as",
+        ),
+        ({"frontend": None}, "data: frontend is none, expected frontend=log_mel"),
+        (
+            {"token_type": "character"},
+            "data: token_type is character, expected syllable as in .*model; build .* --token_type=syllable ",
+        ),
+    ],
+)
+def test_other_data_are_refused_with_both_values(data, model_dir, changes, said):
     info, path = data
     model = model_directory.create_or_check(model_dir, make_config(info), path)
-    other = dataclasses.replace(info, frontend=frontend.FrontendConfig(num_mel_bins=40))
-    with pytest.raises(
-        errors.UserError, match="other: frontend is num_mel_bins=40, expected num_mel_bins=12 as"
-    ):
-        model_directory.check_data(model_dir, model.config, other, "other")
-
-
-def test_data_of_another_token_type_and_text_for_an_acoustic_model_are_refused(data, model_dir):
-    info, path = data
-    model = model_directory.create_or_check(model_dir, make_config(info), path)
-    said = "data: token_type is character, expected syllable as in .*model; build .* --token_type=syllable "
     with pytest.raises(errors.UserError, match=said):
-        model_directory.check_data(
-            model_dir, model.config, dataclasses.replace(info, token_type="character"), path
-        )
-    with pytest.raises(errors.UserError, match="data: frontend is none, expected frontend=log_mel"):
-        model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
+        model_directory.check_data(model_dir, model.config, dataclasses.replace(info, **changes), path)
 
 
 def test_a_language_model_takes_data_with_and_without_audio_but_no_other_characters(
