@@ -78,6 +78,7 @@ class ShardEncoder(resumable.UnitWriter):
 @functools.lru_cache(maxsize=1)
 def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dtype: str) -> Encode:
     """Returns a function that encodes serialised records; each output is float16 [num_outputs, num_bins]."""
+    tf.get_logger().setLevel("ERROR")  # workers do not run the program's main, which sets this level
     with tf.Graph().as_default() as graph:
         placeholder = tf.compat.v1.placeholder(tf.string, [None])
         batch = schema.parse_batch(placeholder, frontend.input_of(applied.encoder).num_bins, fbank_dtype)

@@ -30,7 +30,7 @@ TINY = [
 
 def run(program, *flags):
     completed = programs.run(program, *flags)
-    assert completed.returncode == 0, completed.stderr
+    assert completed.returncode == 0 and "WARNING" not in completed.stderr, completed.stderr
     return completed.stdout
 
 

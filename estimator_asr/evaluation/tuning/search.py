@@ -80,7 +80,8 @@ class Search:
         # The trials' transcripts were not kept, to save memory, so the best settings are run again.
         transcribed = whisper.run(best) if best.whisper_weight else self._bench.run(best, with_language=True)
         self._progress.update()
-        num_labels = {measure: trials.count_labels(transcribed, measure) for measure in self._measures}
+        edits = {measure: trials.sum_edits(transcribed, measure) for measure in self._measures}
+        num_labels = {measure: total.reference_length for measure, total in edits.items()}
         has_language = self._bench.language is not None
         halves = [calibration.judge(transcribed[i::2], has_language) for i in (0, 1)]
         characters = calibration.join(halves)
@@ -137,7 +138,7 @@ class Search:
         key = settings, with_language or not self._bench.language
         if key not in self._errors:
             transcribed = self._bench.run(*key)
-            errors = {measure: trials.count_errors(transcribed, measure) for measure in self._measures}
+            errors = {measure: trials.sum_edits(transcribed, measure).errors for measure in self._measures}
             self._errors[key] = errors
         self._progress.update()
         return self._errors[key]

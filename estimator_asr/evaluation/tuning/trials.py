@@ -137,14 +137,10 @@ def count_edits(measure: str, reference: str, hypothesis: str) -> int:
     return utterances.score(measure, "", "", reference, hypothesis).edits.errors
 
 
-def count_errors(transcribed: Sequence[Transcribed], measure: str) -> int:
-    """Returns the number of edits in all utterances."""
-    return sum(utterance.edits(measure).errors for utterance in transcribed)
-
-
-def count_labels(transcribed: Sequence[Transcribed], measure: str) -> int:
-    """Returns the number of tokens or characters in all references."""
-    return sum(utterance.edits(measure).reference_length for utterance in transcribed)
+def sum_edits(transcribed: Iterable[Transcribed], measure: str) -> edit_distance.Edits:
+    """Returns the edits in all utterances together."""
+    edits = [utterance.edits(measure) for utterance in transcribed]
+    return edit_distance.Edits(*map(sum, zip(*edits))) if edits else edit_distance.Edits(0, 0, 0, 0)
 
 
 class Choice(NamedTuple):

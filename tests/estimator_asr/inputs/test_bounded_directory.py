@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import os
 import time
 
@@ -23,14 +22,6 @@ def test_the_least_recently_used_files_are_removed_to_make_space(tmp_path):
     assert os.path.getsize(tmp_path / "d.incomplete") == 10
     bounded_directory.reserve(str(tmp_path / "e.incomplete"), 10, max_bytes=30)  # d counts
     assert sorted(os.listdir(tmp_path)) == ["c", "d.incomplete", "e.incomplete"]
-
-
-def test_using_a_file_keeps_it_longer(tmp_path):
-    for name, age in (("a", 50), ("b", 30)):
-        _make(tmp_path, name, age=age)
-    bounded_directory.hold(str(tmp_path / "a")).release()
-    bounded_directory.reserve(str(tmp_path / "c.incomplete"), 10, max_bytes=20)
-    assert sorted(os.listdir(tmp_path)) == ["a", "c.incomplete"]
 
 
 def test_a_held_file_stays_and_a_missing_one_is_not_held(tmp_path):
@@ -66,15 +57,6 @@ def test_a_full_disk_is_an_error_after_unused_files_are_removed(tmp_path, monkey
     with pytest.raises(OSError, match="No space left on device") as caught:
         bounded_directory.reserve(str(tmp_path / "d.incomplete"), 10, max_bytes=1000)
     assert caught.value.errno == errno.ENOSPC
-
-
-def test_a_file_system_without_locks_is_an_error(tmp_path, monkeypatch):
-    def refuse(file, kind):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(OSError, match="No locks available"):
-        bounded_directory.reserve(str(tmp_path / "a"), 10, max_bytes=30)
 
 
 def test_a_file_that_is_completed_during_counting_is_counted(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr.experiment import task_spec
-from estimator_asr.inputs import input_fn, input_progress, splits
+from estimator_asr.inputs import input_fn, splits
 
 NUM_UTTERANCES = 12
 
@@ -94,46 +94,9 @@ def test_no_batch_exceeds_the_frame_budget(data):
         assert features["fbank"].shape[0] * features["fbank"].shape[1] <= read_batches.SETTINGS.batch_frames
 
 
-@pytest.mark.parametrize("model", ["acoustic", "language"])
-def test_every_epoch_of_training_has_every_utterance_once_and_another_order(data, model):
-    steps = steps_per_epoch(data, model)
-    batches = read_batches.read(data, 2 * steps, model=model, seed=5)
-    key = "num_frames" if model == "acoustic" else "num_tokens"
-    epochs = [batches[:steps], batches[steps:]]
-    lengths = [np.concatenate([features[key] for features, _ in epoch]) for epoch in epochs]
-    assert [len(of_epoch) for of_epoch in lengths] == [NUM_UTTERANCES] * 2
-    assert sorted(lengths[0]) == sorted(lengths[1])
-    if model == "acoustic":
-        first, second = identify(epochs[0]), identify(epochs[1])
-        assert sorted(first) == sorted(second) and len(set(first)) == NUM_UTTERANCES
-        assert first != second
-
-
-@pytest.mark.long
-def test_the_same_seed_gives_the_same_batches_and_another_seed_others(data):
-    steps = 2 * steps_per_epoch(data)
-    assert_equal(
-        read_batches.read(data, steps, seed=3, settings=read_batches.MASKED),
-        read_batches.read(data, steps, seed=3, settings=read_batches.MASKED),
-    )
-    assert identify(read_batches.read(data, steps, seed=3)) != identify(
-        read_batches.read(data, steps, seed=4)
-    )
-
-
 def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
     steps = steps_per_epoch(data)
     assert_equal(read_batches.read(data, 2 * steps, seed=3)[steps:], read_batches.read(data, steps, seed=4))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("first_step", [1, 7, 20])
-def test_a_resumed_run_reads_the_same_batches_as_without_interruption(data, first_step):
-    straight = read_batches.read(data, first_step + 4, seed=2, settings=read_batches.MASKED)
-    start = input_progress.InputPosition(*divmod(first_step, steps_per_epoch(data)))
-    assert_equal(
-        straight[first_step:], read_batches.read(data, 4, seed=2, settings=read_batches.MASKED, start=start)
-    )
 
 
 def test_the_seed_of_a_batch_has_its_epoch_and_index(data):

@@ -31,8 +31,7 @@ def test_without_saved_progress_all_steps_are_counted_with_the_batches_of_this_r
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"bucketing": LARGE.bucketing}, {"order_sha256": "b"}, {"batches_per_step": 2}],
+    "change", [{"bucketing": LARGE.bucketing}, {"order_sha256": "b"}, {"batches_per_step": 2}]
 )
 def test_a_run_with_other_batches_or_data_restarts_the_epoch(change):
     wanted = dataclasses.replace(NEW, **change)

@@ -14,10 +14,7 @@ from tfrecord_builder import errors
 
 def test_read_split_joins_directories_and_leaves_out_those_without_it(tmp_path):
     dirs = [str(tmp_path / name) for name in "ab"]
-    infos = [
-        small_records.make_data(dirs[0]),
-        small_records.make_data(dirs[1], splits=[("train", 3)]),
-    ]
+    infos = [small_records.make_data(dirs[0]), small_records.make_data(dirs[1], splits=[("train", 3)])]
     train = splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
     assert train.num_utterances == 15 and len(train.shards) == 4 and train.num_bins == 12
     assert train.total_length == sum(n * c for i in infos for n, c in i.splits["train"].frame_lengths.items())

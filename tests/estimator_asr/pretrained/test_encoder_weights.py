@@ -137,10 +137,7 @@ def test_tensor_names_of_models_with_a_head_and_of_other_versions_of_pytorch_are
         ({"conv_bias": "no"}, "WaveformLayout.conv_bias: is 'no', expected true or false"),
         ({"feat_extract_norm": "batch"}, "feat_extract_norm is batch, expected group or layer"),
         ({"conv_dim": [8, 8]}, r"conv_dim is \[8, 8\], expected 7 numbers"),
-        (
-            {"num_conv_pos_embedding_groups": 5},
-            "num_conv_pos_embedding_groups is 5, expected a divi",
-        ),
+        ({"num_conv_pos_embedding_groups": 5}, "num_conv_pos_embedding_groups is 5, expected a divi"),
     ],
 )
 def test_unsupported_hubert_settings_are_refused(tmp_path, changes, said):
@@ -152,10 +149,7 @@ def test_unsupported_hubert_settings_are_refused(tmp_path, changes, said):
 @pytest.mark.parametrize(
     "changes, said",
     [
-        (
-            small_hubert.LARGE,
-            r"conv_layers.0.conv.bias is missing, but config.json needs shape \[8\]",
-        ),
+        (small_hubert.LARGE, r"conv_layers.0.conv.bias is missing, but config.json needs shape \[8\]"),
         (
             {"num_conv_pos_embeddings": 128},
             r"conv.weight_v has shape \[16, 4, 8\], but config.json needs shape \[16, 4, 128\]",

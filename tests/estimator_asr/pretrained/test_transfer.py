@@ -47,33 +47,21 @@ def test_variables_of_equal_shape_are_copied_whole_and_others_are_listed(model):
 
 
 def test_rows_and_columns_are_copied_by_token(model):
-    initial = {VECTORS: np.full([6, 2], -1.0), "acoustic/ctc/bias": np.full([1, 6], -1.0)}
+    local = "acoustic/local_ctc/classes"
+    shapes = {VECTORS: [6, 2], "acoustic/ctc/bias": [1, 6], f"{local}/kernel": [2, 6], f"{local}/bias": [6]}
+    initial = {name: np.full(shape, -1.0) for name, shape in shapes.items()}
     old = np.arange(7.0)  # <unk> hao3 ma5 ni3 shi4 tian1 blank
     source = make_source(
-        acoustic__ctc__class_vectors=np.stack([old, old + 10], axis=1), acoustic__ctc__bias=old[None]
-    )
-    values, report = transfer.combine(model, initial, source)
-    assert values["acoustic/ctc/bias"].tolist() == [[0, -1, 1, 3, 4, 6]]  # ai4 keeps its initial value
-    assert values[VECTORS][:, 1].tolist() == [10, -1, 11, 13, 14, 16]
-    assert report.rows[VECTORS] == transfer.Count(copied=5, new=1, dropped=2)
-
-
-def test_columns_of_the_local_classifier_are_copied_by_token(model):
-    name = "acoustic/local_ctc/classes"
-    initial = {
-        f"{name}/kernel": np.full([2, 6], -1.0),
-        f"{name}/bias": np.full([6], -1.0),
-        VECTORS: np.zeros([6, 2]),
-    }
-    old = np.arange(7.0)
-    source = make_source(
+        acoustic__ctc__class_vectors=np.stack([old, old + 10], axis=1),
+        acoustic__ctc__bias=old[None],
         acoustic__local_ctc__classes__kernel=np.stack([old, old + 10]),
         acoustic__local_ctc__classes__bias=old,
-        acoustic__ctc__class_vectors=np.zeros([7, 2]),
     )
-    values, _ = transfer.combine(model, initial, source)
-    assert values[f"{name}/kernel"].tolist() == [[0, -1, 1, 3, 4, 6], [10, -1, 11, 13, 14, 16]]
-    assert values[f"{name}/bias"].tolist() == [0, -1, 1, 3, 4, 6]
+    values, report = transfer.combine(model, initial, source)
+    first, second = [0, -1, 1, 3, 4, 6], [10, -1, 11, 13, 14, 16]  # ai4 keeps its initial value
+    assert values["acoustic/ctc/bias"].tolist() == [first] and values[f"{local}/bias"].tolist() == first
+    assert values[f"{local}/kernel"].tolist() == values[VECTORS].T.tolist() == [first, second]
+    assert set(report.rows.values()) == {transfer.Count(copied=5, new=1, dropped=2)}
 
 
 def test_rows_of_another_width_do_not_fit(model):
@@ -145,30 +133,28 @@ def test_the_table_lists_all_variables():
     ]
 
 
-def copy(initial, new, source, old, axis=0):
-    names = (transfer.Names(axis, tuple(each)) for each in (new, old))
-    new_names, old_names = names
-    values, copied, count = transfer.copy_rows(np.float32(initial), new_names, np.float32(source), old_names)
-    return values.tolist(), copied.tolist(), count
-
-
-def test_rows_are_matched_by_name_and_counted():
-    values, copied, count = copy([[7, 7], [8, 8], [9, 9]], "xba", [[1, 2], [3, 4], [5, 6]], "abc")
-    assert values == [[7, 7], [3, 4], [1, 2]] and copied == [1, 2]
-    assert count == transfer.Count(copied=2, new=1, dropped=1)
-
-
-def test_columns_are_copied_along_their_axis():
-    assert copy([[7, 8, 9]], "xba", [[1, 2]], "ab", axis=1)[0] == [[7, 2, 1]]
-
-
-def test_the_first_row_of_a_duplicate_name_counts():
-    values, _, count = copy([0, 0], "ab", [1, 2, 3], "baa")
-    assert values == [2, 1] and count == transfer.Count(2, 0, 1)
-
-
-def test_without_common_names_nothing_is_copied():
-    assert copy([4, 5], "ab", [1], "c") == ([4, 5], [], transfer.Count(0, 2, 1))
+@pytest.mark.parametrize(
+    "initial, new, source, old, axis, values, rows, count",
+    [
+        (
+            [[7, 7], [8, 8], [9, 9]],
+            "xba",
+            [[1, 2], [3, 4], [5, 6]],
+            "abc",
+            0,
+            [[7, 7], [3, 4], [1, 2]],
+            [1, 2],
+            (2, 1, 1),
+        ),
+        ([[7, 8, 9]], "xba", [[1, 2]], "ab", 1, [[7, 2, 1]], [1, 2], (2, 1, 0)),
+        ([0, 0], "ab", [1, 2, 3], "baa", 0, [2, 1], [0, 1], (2, 0, 1)),  # the first row of a duplicate name
+        ([4, 5], "ab", [1], "c", 0, [4, 5], [], (0, 2, 1)),
+    ],
+)
+def test_rows_are_matched_by_name_and_counted(initial, new, source, old, axis, values, rows, count):
+    new, old = (transfer.Names(axis, tuple(names)) for names in (new, old))
+    found = transfer.copy_rows(np.float32(initial), new, np.float32(source), old)
+    assert (found[0].tolist(), found[1].tolist(), found[2]) == (values, rows, transfer.Count(*count))
 
 
 def test_the_blank_is_the_last_class():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import shutil
 
@@ -197,12 +198,6 @@ def test_a_model_directory_is_refused_as_its_own_source(tmp_path, source):
         prepare(model)
 
 
-def test_a_missing_source_is_refused(tmp_path):
-    model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / "no"))
-    with pytest.raises(errors.UserError, match="no: does not exist; check the path"):
-        prepare(model)
-
-
 def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
     model = make_new(tmp_path, "language", warm_start_from=lm)
     monkeypatch.setattr(warm_start, "_WAIT_SECONDS", 0.2)
@@ -221,6 +216,13 @@ def sources(tmp_path_factory, am, lm):
     path = tmp_path_factory.mktemp("sources")
     for source in (am, lm):
         shutil.copytree(source, path / os.path.basename(source))
+    shutil.copytree(path / "am", path / "changed")
+    (path / "changed" / "tokens.txt").write_text("<unk>\n", encoding="utf-8")
+    new_models.make_new_model(str(path / "other"))
+    (path / "alone").mkdir()
+    for file, folder in itertools.product((path / "am").glob("model.ckpt-7.*"), ("alone", "other")):
+        shutil.copy(file, path / folder)
+    (path / "a.h5").write_bytes(b"\x89HDF")
     return path
 
 
@@ -255,12 +257,6 @@ def test_hashed_ngrams_are_copied_only_with_the_same_tokens(tmp_path, sources):
     assert source.remarks == (
         "language/ngrams is initialised: with other tokens its rows belong to other n-grams",
     )
-
-
-def test_another_kind_of_model_is_refused(tmp_path, sources):
-    said = "lm: holds the language model, expected the acoustic model; choose"
-    with pytest.raises(errors.UserError, match=said):
-        open_source(tmp_path, sources / "lm")
 
 
 @pytest.mark.long
@@ -299,29 +295,9 @@ def test_blocks_that_were_frozen_in_the_source_have_the_weights_of_its_encoder(t
         )
 
 
-def test_another_number_of_mel_bins_is_refused(tmp_path, sources):
-    said = "am: frontend has 20 mel bins, expected 12 as in .*new; build the data with that frontend"
-    with pytest.raises(errors.UserError, match=said):
-        open_source(tmp_path, sources / "am", num_mel_bins=12)
-
-
 def test_another_frontend_with_as_many_bins_is_only_remarked(tmp_path, sources):
     remarks = open_source(tmp_path, sources / "am", hop_ms=20.0).remarks
     assert remarks == ("frontend differs: hop_ms is 20.0, but 10.0 in the source",)
-
-
-def test_a_checkpoint_without_config_json_is_refused(tmp_path, sources):
-    for file in (sources / "am").glob("model.ckpt-7.*"):
-        shutil.copy(file, tmp_path)
-    with pytest.raises(errors.UserError, match="model.ckpt-7: there is no config.json in the directory of"):
-        open_source(tmp_path, tmp_path / "model.ckpt-7")
-
-
-def test_a_source_with_changed_tokens_is_refused(tmp_path, sources):
-    shutil.copytree(sources / "am", tmp_path / "am")
-    (tmp_path / "am" / "tokens.txt").write_text("<unk>\n", encoding="utf-8")
-    with pytest.raises(errors.UserError, match="tokens.txt: sha256 is"):
-        open_source(tmp_path, tmp_path / "am")
 
 
 def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
@@ -333,15 +309,22 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
         open_source(tmp_path, sources / "am")
 
 
-def test_a_checkpoint_that_does_not_fit_its_vocabulary_is_refused(tmp_path, sources):
-    other = new_models.make_new_model(str(tmp_path / "other"))
-    for file in (sources / "am").glob("model.ckpt-7.*"):
-        shutil.copy(file, other.path)
-    with pytest.raises(errors.UserError, match="model.ckpt-7: output has 7 classes, expected 6"):
-        open_source(tmp_path, os.path.join(other.path, "model.ckpt-7"))
-
-
-def test_a_keras_file_is_refused(tmp_path):
-    (tmp_path / "a.h5").write_bytes(b"\x89HDF")
-    with pytest.raises(errors.UserError, match="a.h5: is not a TensorFlow checkpoint; pass a model"):
-        open_source(tmp_path, tmp_path / "a.h5")
+@pytest.mark.parametrize(
+    "path, settings, said",
+    [
+        ("lm", {}, "lm: holds the language model, expected the acoustic model; choose"),
+        (
+            "am",
+            {"num_mel_bins": 12},
+            "am: frontend has 20 mel bins, expected 12 as in .*new; build the data with that frontend",
+        ),
+        ("alone/model.ckpt-7", {}, "model.ckpt-7: there is no config.json in the directory of"),
+        ("changed", {}, "tokens.txt: sha256 is"),
+        ("other/model.ckpt-7", {}, "model.ckpt-7: output has 7 classes, expected 6"),
+        ("a.h5", {}, "a.h5: is not a TensorFlow checkpoint; pass a model"),
+        ("no", {}, "no: does not exist; check the path"),
+    ],
+)
+def test_sources_that_do_not_fit_are_refused(tmp_path, sources, path, settings, said):
+    with pytest.raises(errors.UserError, match=said):
+        open_source(tmp_path, sources / path, **settings)
