@@ -93,7 +93,7 @@ def main(config: BenchmarkConfig) -> int:
     for kind in (*makers, "all"):
         minutes, per_minute, *highest = measure([each for each in written if kind in (each.kind, "all")])
         print(f"| {kind} | {minutes:.1f} | {per_minute:.2f} | {highest[0]:.2f} | {highest[1]:.2f} |")
-    return bars.show(  # of the last row: all kinds
+    return bars.show(
         [
             bars.Bar("characters per minute", per_minute, maximum=_MAX_PER_MINUTE),
             bars.Bar("highest confidence", highest[0], maximum=_MAX_ITEM_CONFIDENCE),

@@ -24,9 +24,6 @@ from estimator_asr.demo import stages, tables
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, console, program
 
-_FLAGS_DIR = pathlib.Path(__file__).parents[2] / "flags" / "demo"
-if not _FLAGS_DIR.is_dir():
-    _FLAGS_DIR = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent
 _NUM_TRANSCRIBED = 10
 
 # Flags that each size adds to the command lines. 94 speakers means two for each eSpeak NG voice.
@@ -103,7 +100,7 @@ estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --outp
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
     """Returns all stages except the last: from sampling sentences to evaluating the SavedModel."""
-    paths = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(_FLAGS_DIR))}
+    paths = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(find_flags_dir()))}
     parsed = []
     for paragraph in _STAGES.strip().split("\n\n"):
         head, command = paragraph.split("\n", 1)
@@ -125,9 +122,9 @@ def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict
 
 def main(config: DemoConfig) -> None:
     """Runs the unfinished stages, then prints the results of all stages."""
-    _exit_on(signal.SIGTERM, signal.SIGHUP)
+    exit_on(signal.SIGTERM, signal.SIGHUP)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # inherited by the stages' programs
-    _check_flag_files()
+    find_flags_dir()  # fails before anything is written
     directory = pathlib.Path(config.output_dir)
     with stages.claim(directory, config.size) as lock:
         planned, seconds = make_stages(directory, config.size), {}
@@ -147,19 +144,26 @@ def main(config: DemoConfig) -> None:
         print("\n".join(["", *lines]))
 
 
-def _exit_on(*numbers: signal.Signals) -> None:
+def exit_on(*numbers: signal.Signals) -> None:
     """Makes signals raise SystemExit with exit code 128 + number, as in shells; this also ends the stage."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
-def _check_flag_files() -> None:
-    if not _FLAGS_DIR.is_dir():
-        raise errors.UserError(
-            f"demo: the flag files are missing in {_FLAGS_DIR}; install the package again, or run from a "
-            "checkout."
-        )
+def find_flags_dir() -> pathlib.Path:
+    """Returns flags/demo of the checkout, or of the installed package.
+
+    Raises errors.UserError if it is missing.
+    """
+    checkout = pathlib.Path(__file__).parents[2] / "flags" / "demo"
+    installed = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent
+    for path in (checkout, installed):
+        if path.is_dir():
+            return path
+    raise errors.UserError(
+        f"demo: the flag files are missing in {checkout}; install the package again, or run from a checkout."
+    )
 
 
 if __name__ == "__main__":

@@ -174,14 +174,15 @@ def test_saved_model_cli_shows_the_signatures(finished):
 def test_under_nohup_closing_the_terminal_does_not_end_the_demo():
     previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        demo._exit_on(signal.SIGHUP)
+        demo.exit_on(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, previous)
 
 
 def test_missing_flag_files_are_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(demo, "_FLAGS_DIR", tmp_path / "flags")
-    message = "the flag files are missing in .*flags; install the package again, or run from a checkout"
+    monkeypatch.setattr(demo, "__file__", str(tmp_path / "estimator_asr" / "demo" / "__main__.py"))
+    monkeypatch.chdir(tmp_path)
+    message = "the flag files are missing in .*flags/demo; install the package again, or run from a checkout"
     with pytest.raises(errors.UserError, match=message):
-        demo._check_flag_files()
+        demo.find_flags_dir()

@@ -107,10 +107,7 @@ def test_a_failed_program_is_named_and_leaves_neither_stamp_nor_output(tmp_path,
 @pytest.mark.parametrize(
     "number, said",
     [
-        (
-            signal.SIGKILL,
-            r"killed by signal 9 \(Killed\); free memory",
-        ),
+        (signal.SIGKILL, r"killed by signal 9 \(Killed\); free memory"),
         (signal.SIGSEGV, r"killed by signal 11 \(Segmentation fault\); see above"),
     ],
 )
@@ -139,7 +136,7 @@ import fcntl, pathlib, signal
 from estimator_asr.demo import __main__ as demo, stages
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup and a shell's background job ignore signals
 signal.signal(signal.SIGINT, signal.default_int_handler)
-demo._exit_on(signal.SIGTERM, signal.SIGHUP)
+demo.exit_on(signal.SIGTERM, signal.SIGHUP)
 with open("lock", "w") as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
     stage = stages.Stage("sleep", "Sleep", "sleeper", ())
