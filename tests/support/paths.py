@@ -10,7 +10,7 @@ import subprocess
 SUPPORT = pathlib.Path(__file__).resolve().parent
 ROOT = SUPPORT.parent.parent
 _FOLDERS = sorted(path for path in SUPPORT.iterdir() if path.is_dir())
-PYTHONPATH = os.pathsep.join(map(str, (ROOT, SUPPORT, *_FOLDERS)))  # of the programs below
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, SUPPORT, *_FOLDERS)))  # for the programs of this folder
 
 
 def find_files(*patterns: str) -> list[pathlib.Path]:

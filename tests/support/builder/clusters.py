@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import paths
 import pytest
 
-ENVIRONMENT = {  # of the programs too
+ENVIRONMENT = {  # also for the programs that the tests start
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # Java starts in half the time
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONPATH": paths.PYTHONPATH,

@@ -18,7 +18,7 @@ from estimator_asr.scoring import utterances
 from estimator_asr.training.checkpointing import evaluation_log
 
 STEPS = {"am": 1200, "lm": 40}
-MORE_STEPS = 4  # of the continued training
+MORE_STEPS = 4  # how many steps the training is continued for
 TRAIN = [
     *("--data_dir=data", "--learning_rate=0.003", "--warmup_epochs=0"),
     *("--notry_worst_batch", "--show_utterances=0", "--save_summary_steps=1", "--keep_best_checkpoints=2"),

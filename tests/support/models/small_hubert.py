@@ -30,7 +30,7 @@ LARGE = {
     "conv_bias": True,
     "feat_extract_norm": "layer",
     "do_stable_layer_norm": True,
-}  # as large models have
+}  # the settings of large models
 PREPROCESSOR = {"do_normalize": True, "sampling_rate": 16000, "feature_size": 1, "padding_side": "right"}
 
 

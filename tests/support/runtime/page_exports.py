@@ -19,7 +19,7 @@ from estimator_asr_runtime import page
 
 LIBRARY = os.environ.get("ONNXRUNTIME_WEB", "")
 WAVEFORMS = [tiny_models.make_waveform(4000 + 7000 * i, seed=i) for i in range(4)]
-INITIALS_AND_FINALS = ("<unk>", "h", "ao3", "n", "i3", "A")  # of as many tokens as tiny_models.TOKENS has
+INITIALS_AND_FINALS = ("<unk>", "h", "ao3", "n", "i3", "A")  # as many tokens as in tiny_models.TOKENS
 
 
 def export(directory: str, with_ngrams: bool = False, **decode) -> str:

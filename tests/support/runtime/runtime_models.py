@@ -25,7 +25,7 @@ DECODE = {
     "confidence_scale": 1.0,
     "confidence_offset": 0.0,
 }
-OTHERS = ("layout", "acoustic", "language")  # as themselves no fields of ModelJson
+OTHERS = ("layout", "acoustic", "language")  # not passed to ModelJson as they are in model.json
 
 
 def make_decode(**changes) -> model_json.Decode:

@@ -98,7 +98,7 @@ class Browser:
         self._profile.cleanup()
 
     def open(self, url: str) -> None:
-        self._call("Page.navigate", url="about:blank")  # else a change behind the # loads nothing
+        self._call("Page.navigate", url="about:blank")  # otherwise a change after the # would load nothing
         self._call("Page.navigate", url=url)
 
     def run(self, script: str):

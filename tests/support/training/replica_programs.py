@@ -116,7 +116,7 @@ class FetchAlone(estimator_api.SessionRunHook):
     """Asks one replica alone for a sum over both, so that its collective waits forever."""
 
     def __init__(self, step):
-        self.norm = step.update.gradient_norm  # of the first replica
+        self.norm = step.update.gradient_norm  # the first replica's
 
     def after_run(self, run_context, run_values):
         print("waits", flush=True)
