@@ -9,7 +9,6 @@ model.json                                       settings, size and sha256 of ea
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import json
 import os
@@ -146,17 +145,14 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
         "output_seconds": config.output_seconds,
         "acoustic": dataclasses.asdict(parts.find_decode(acoustic.model)),
         "language": language and dataclasses.asdict(parts.find_decode(language.model)),
-        "files": {file: _describe(os.path.join(directory, file)) for file in sorted(os.listdir(directory))},
+        "files": {
+            name: dataclasses.asdict(file) for name, file in export_info.describe_files(directory).items()
+        },
     }
-    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-    text = json.dumps({**values, "sha256": digest}, indent=2, ensure_ascii=False)
+    text = json.dumps({**values, "sha256": export_info.digest(values)}, indent=2, ensure_ascii=False)
     files.write_text(os.path.join(directory, model_json.FILE), text + "\n")
 
 
 def _find_min_samples(config: frontend.FrontendConfig) -> int:
     """Returns the number of samples in the shortest waveform that has a frame."""
     return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))
-
-
-def _describe(path: str) -> dict:
-    return {"num_bytes": os.path.getsize(path), "sha256": files.sha256(path)}

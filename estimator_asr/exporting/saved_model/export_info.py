@@ -93,9 +93,9 @@ class ExportInfo:
     def save(self, version_dir: str) -> None:
         """Writes export.json with the size and sha256 of all other files, which must already exist."""
         path = os.path.join(version_dir, INFO_FILE)
-        values = config_json.to_json_dict(dataclasses.replace(self, files=_describe_files(version_dir)))
+        values = config_json.to_json_dict(dataclasses.replace(self, files=describe_files(version_dir)))
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        files.write_text(path, json.dumps({**values, "sha256": _digest(values)}, indent=2) + "\n")
+        files.write_text(path, json.dumps({**values, "sha256": digest(values)}, indent=2) + "\n")
 
     def check_files(self, version_dir: str) -> None:
         """Raises errors.UserError if a file in the export is missing or has changed since it was exported."""
@@ -130,17 +130,19 @@ def load(version_dir: str) -> ExportInfo:
         info = config_json.from_json_dict(ExportInfo, values)
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
-    if info.sha256 != _digest(values):
+    if info.sha256 != digest(values):
         raise errors.UserError(f"{path} is damaged: its sha256 is not the one that it records; {_ADVICE}")
     return info
 
 
-def _digest(values: Mapping) -> str:
+def digest(values: Mapping) -> str:
+    """Returns the sha256, in hexadecimal, of all fields except sha256."""
     signed = {name: value for name, value in values.items() if name != "sha256"}
     return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
 
 
-def _describe_files(directory: str) -> dict[str, FileInfo]:
+def describe_files(directory: str) -> dict[str, FileInfo]:
+    """Returns the size and digest of each file, except export.json, by its path in the directory."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names]
     names = {os.path.relpath(path, directory): path for path in sorted(paths)}
     return {name.replace(os.sep, "/"): _describe(path) for name, path in names.items() if name != INFO_FILE}

@@ -143,7 +143,8 @@ class _Stream:
         size = int(_SLICE_SECONDS * self._audio.rate)
         for place in range(0, len(samples), size):
             async with self._changes:  # voice activity detection takes time, so it runs in a thread
-                await asyncio.to_thread(self._add_slice, samples[place : place + size])
+                part = samples[place : place + size]
+                await asyncio.to_thread(lambda part=part: self._live.add(self._resample(part)))
             self._has_news.set()
         most = self._parts.limits.max_audio_seconds
         if self._seconds > most:
@@ -151,9 +152,6 @@ class _Stream:
         while self._live.is_full:
             self._has_room.clear()
             await self._has_room.wait()
-
-    def _add_slice(self, samples: np.ndarray) -> None:
-        self._live.add(self._resample(samples))
 
     async def _recognise(self) -> None:
         while not self._is_closed:
