@@ -45,7 +45,7 @@ def directory(tmp_path_factory) -> str:
     tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
     with pytest.MonkeyPatch.context() as patched:  # matrices that are large enough to be quantised
         wide = dataclasses.replace(small_models.ACOUSTIC, encoder_units=64, encoder_inner_units=128)
-        patched.setattr(tiny_models, "ACOUSTIC", wide)
+        patched.setattr(small_models, "ACOUSTIC", wide)
         tiny_models.make_acoustic_model(str(path / "wide"))
         spectrogram = frontend.FrontendConfig(frontend="log_spectrogram")
         patched.setattr(tiny_models, "FRONTEND", spectrogram)
