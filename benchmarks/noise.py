@@ -201,11 +201,7 @@ MAKERS: dict[str, Maker] = {
 
 
 def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
-    """Returns what each speaker says in the dev recordings, without pauses.
-
-    Raises:
-        errors.UserError: there are none.
-    """
+    """Returns each speaker's dev recordings without pauses; raises errors.UserError if there are none."""
     voices = collections.defaultdict(list)
     for data_dir in data_dirs:
         for shard in sorted(glob.glob(os.path.join(glob.escape(data_dir), "dev-*.tfrecord"))):
