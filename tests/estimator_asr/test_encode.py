@@ -94,9 +94,9 @@ def test_upper_blocks_are_trained_on_stored_outputs_or_with_the_whole_encoder_in
 def config(directory, data, **changes):
     train = {name: changes.pop(name) for name in ("warm_start_from",) if name in changes}
     acoustic = config_lib.AcousticConfig(**{"encoder": "whisper", **changes})
-    sections = {"acoustic": acoustic, "train": training_config.TrainConfig(**train)}
+    settings = config_lib.Settings(acoustic=acoustic, train=training_config.TrainConfig(**train))
     data_dirs = [str(directory / data)]
-    return train_program.build_config(sections, dataset_info.load_all(data_dirs), data_dirs)
+    return train_program.build_config(settings, dataset_info.load_all(data_dirs), data_dirs)
 
 
 def test_the_models_encoder_is_from_the_data_or_from_the_warm_start(directory):
@@ -167,11 +167,11 @@ def test_blocks_that_a_warm_start_does_not_read_are_refused(directory):
 
 def test_blocks_are_not_trained_on_weights_in_an_object_store(directory):
     acoustic = config_lib.AcousticConfig(encoder="whisper", trainable_blocks=1)
-    sections = {"acoustic": acoustic, "train": training_config.TrainConfig()}
+    settings = config_lib.Settings(acoustic=acoustic)
     infos = dataset_info.load_all([str(directory / "encoded")])
     said = "--trainable_blocks=1 must be on a local disk, but --data_dir=s3://bucket/encoded is in an object"
     with pytest.raises(errors.UserError, match=f"{said}.* that encode read, or --trainable_blocks=0$"):
-        train_program.build_config(sections, infos, ["s3://bucket/encoded"])
+        train_program.build_config(settings, infos, ["s3://bucket/encoded"])
 
 
 @pytest.mark.parametrize(("vocabulary_dir", "weights"), [("encoded", "{}/encoded"), ("data", "WEIGHTS")])

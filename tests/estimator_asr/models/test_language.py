@@ -192,6 +192,6 @@ def test_names_and_shapes_of_variables_are_those_in_checkpoints():
 
 @pytest.mark.parametrize("units, heads", [(18, 4), (3, 1)])
 def test_units_that_heads_do_not_divide_evenly_are_refused(units, heads):
-    message = f"--language_units is {units}, expected an even multiple of {heads}, the number of attention"
+    message = f"--language_units is {units}, expected an even number and a multiple of {heads}, the number of"
     with pytest.raises(errors.UserError, match=message):
         config_lib.LanguageConfig(language_units=units, language_heads=heads)
