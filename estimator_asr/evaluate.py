@@ -48,7 +48,7 @@ class EvaluateConfig(config_flags.Checked):
     """Flags of evaluate."""
 
     model_dir: Optional[str] = config_flags.setting(
-        None, "model directory, acoustic or language", checkpoints=True
+        None, "model directory of an acoustic or language model", checkpoints=True
     )
     saved_model: Optional[str] = config_flags.setting(
         None, "export directory, or one version in it", checkpoints=True
@@ -59,12 +59,12 @@ class EvaluateConfig(config_flags.Checked):
         "", "directory of the report; replaces an older report", required=True, local=True
     )
     decoding: Optional[str] = config_flags.setting(
-        None, "with --model_dir: how tokens are decoded, beam or greedy; default: as the model directory says"
+        None, "with --model_dir: decoding method, beam or greedy; default: the setting of the model directory"
     )
     streaming: bool = config_flags.setting(
         False,
-        "recognise chunk by chunk, as in a stream, and measure how long after a syllable its token is final; "
-        "for a model that was trained with --chunk_frames",
+        "recognise chunk by chunk, as in a stream, and measure how long after a syllable its token becomes "
+        "final; only for models that were trained with --chunk_frames",
     )
     chunk_frames: Optional[int] = config_flags.setting(
         None,
@@ -73,7 +73,8 @@ class EvaluateConfig(config_flags.Checked):
     )
     format: Optional[str] = config_flags.setting(
         None,
-        "with --saved_model: litert or onnx, as written by export --format; it reads the recordings' files",
+        "with --saved_model: evaluate the model that export wrote with this --format, litert or onnx; needs "
+        "the original recordings",
         choices=recorded.FORMATS,
     )
     hotwords: tuple[str, ...] = config_flags.setting((), f"with --saved_model: {hotword_list.FLAG_HELP}")
@@ -81,10 +82,12 @@ class EvaluateConfig(config_flags.Checked):
         None, f"with --saved_model: {hotword_list.FILE_FLAG_HELP}"
     )
     group_pattern: Optional[str] = config_flags.setting(
-        None, "regular expression whose match in a speaker's name is the group to report, such as ^[A-Za-z]+"
+        None,
+        "regular expression, such as ^[A-Za-z]+; speakers whose names have the same match are reported as a "
+        "group",
     )
     compare: tuple[str, ...] = config_flags.setting(
-        (), "two or more reports on the same utterances to compare, comma separated; needs no model"
+        (), "compare two or more reports on the same utterances (comma separated); no model is needed"
     )
 
     def __post_init__(self):
@@ -94,36 +97,41 @@ class EvaluateConfig(config_flags.Checked):
         if not self.data_dir:
             raise errors.UserError("--data_dir is missing; pass it (data directories, comma separated)")
         if (self.model_dir is None) == (self.saved_model is None):
-            state = "not" if self.model_dir is None else "both"
-            raise errors.UserError(
-                f"evaluate: --model_dir and --saved_model are {state} set; pass one of them"
+            problem = (
+                "neither --model_dir nor --saved_model is set; pass one of them"
+                if self.model_dir is None
+                else "both --model_dir and --saved_model are set; pass only one of them"
             )
+            raise errors.UserError(f"evaluate: {problem}")
         if os.path.exists(os.path.join(self.output_dir, dataset_info.INFO_FILE)):
             raise errors.UserError(
-                f"evaluate: --output_dir={self.output_dir} is a data directory, whose report.html would be "
-                "replaced; choose another directory"
+                f"evaluate: --output_dir={self.output_dir} is a data directory, and its report.html would be "
+                "overwritten; choose another directory"
             )
         if self.decoding is not None and self.model_dir is None:
             raise errors.UserError(
                 f"evaluate: --decoding={self.decoding} has no effect on an export; export the model again "
-                "with that --decoding, or pass --model_dir"
+                "with this --decoding, or pass --model_dir instead of --saved_model"
             )
         has_hotwords = bool(self.hotwords or self.hotwords_file)
         if has_hotwords and self.saved_model is None:
             raise errors.UserError(
-                "evaluate: hotwords need an export; export the model and pass --saved_model, not --model_dir"
+                "evaluate: hotwords work only with an export; export the model, and pass --saved_model "
+                "instead of --model_dir"
             )
         if has_hotwords and self.streaming:
-            raise errors.UserError("evaluate: --streaming does not support hotwords; omit one of the two")
+            raise errors.UserError(
+                "evaluate: --streaming does not support hotwords; omit --streaming or the hotwords"
+            )
         if self.format and (self.saved_model is None or self.streaming):
             raise errors.UserError(
-                f"evaluate: --format={self.format} needs --saved_model, and cannot be combined with "
-                "--streaming; omit --format"
+                f"evaluate: --format={self.format} works only with --saved_model and without --streaming; "
+                "omit --format"
             )
         if self.chunk_frames is not None and not (self.streaming and self.model_dir):
             raise errors.UserError(
-                f"evaluate: --chunk_frames={self.chunk_frames} needs --streaming and --model_dir; for an "
-                "export, pass --chunk_frames to export"
+                f"evaluate: --chunk_frames={self.chunk_frames} works only with --streaming and --model_dir; "
+                "to change the chunk size of an export, export the model again with --chunk_frames"
             )
         try:
             re.compile(self.group_pattern or "")
@@ -134,8 +142,8 @@ class EvaluateConfig(config_flags.Checked):
     def _check_comparison(self):
         if len(set(self.compare)) < max(2, len(self.compare)):
             raise errors.UserError(
-                f"evaluate: --compare={','.join(self.compare)} needs two or more different reports, comma "
-                "separated"
+                f"evaluate: --compare={','.join(self.compare)} must list two or more different reports, "
+                "comma separated"
             )
         if len(self.compare) > _MAX_COMPARED:
             raise errors.UserError(
@@ -202,7 +210,7 @@ def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[s
     try:
         return recordings.find_all([shard.path for shard in source.shards], ids)
     except (errors.UserError, OSError) as error:
-        logging.warning("evaluate: the report will have no audio: %s", error)
+        logging.warning("evaluate: the report will contain no audio: %s", error)
         return {}
 
 

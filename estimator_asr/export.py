@@ -48,43 +48,48 @@ class ExportConfig(config_flags.Checked):
         "", "model directory of the acoustic model", required=True, checkpoints=True
     )
     language_model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of the language model; without it, transcripts are tokens", checkpoints=True
+        None,
+        "model directory of the language model; if not set, transcripts consist of tokens",
+        checkpoints=True,
     )
     export_dir: str = config_flags.setting(
-        "", "directory for the new version", required=True, checkpoints=True
+        "", "export directory, in which the new version is created", required=True, checkpoints=True
     )
     decoding: Optional[str] = config_flags.setting(
-        None, "beam (search) or greedy, for both models; default: as each model directory says"
+        None, "decoding method of both models, beam or greedy; default: the setting of each model directory"
     )
     chunk_frames: Optional[int] = config_flags.setting(
         None, "for a model that streams: frames per chunk, 16 to 64; default: as in training", positive=True
     )
     whisper_decoder: bool = config_flags.setting(
-        True, "include Whisper's decoder if tune has chosen it; costs size and time (docs/pretrained.md)"
+        True,
+        "include Whisper's decoder if tune gave it a weight; makes the export larger and slower "
+        "(docs/pretrained.md)",
     )
 
     format: tuple[str, ...] = config_flags.setting(
         (SAVED_MODEL,),
-        "saved_model, litert, onnx; comma separated. The SavedModel is always written; litert and onnx, for "
-        "machines without TensorFlow, are added to it (docs/devices.md)",
+        "formats to write, comma separated: saved_model, litert, onnx. The SavedModel is always written; "
+        "litert and onnx are for machines without TensorFlow (docs/devices.md)",
     )
     weights: str = config_flags.setting(
         "float32",
-        "weights of litert and onnx: float32, float16 (half the size) or int8 (quantised, a quarter)",
+        "type of the weights in litert and onnx: float32, float16 (half the size) or int8 (quantised, a "
+        "quarter of the size)",
         choices=bundle.WEIGHTS,
     )
     data_dir: tuple[str, ...] = config_flags.setting(
         (),
-        "data directories, comma separated; the SavedModel must recognise their utterances as the models do",
+        "data directories, comma separated, to check that the export recognises utterances like the models",
     )
-    split: str = config_flags.setting("dev", "split of --data_dir whose utterances are compared")
+    split: str = config_flags.setting("dev", "split of --data_dir on which export and models are compared")
     parity_utterances: int = config_flags.setting(
         24, "maximum number of utterances to compare", positive=True
     )
     report_dir: tuple[str, ...] = config_flags.setting(
-        (), "reports of evaluate, comma separated, whose error rates go into the model card", local=True
+        (), "reports of evaluate, comma separated; their error rates are listed in the model card", local=True
     )
-    licence: str = config_flags.setting("", "licence of the model, for the model card, such as CC-BY-4.0")
+    licence: str = config_flags.setting("", "licence of the model, such as CC-BY-4.0, for the model card")
 
     @property
     def other_formats(self) -> list[str]:
@@ -100,8 +105,8 @@ class ExportConfig(config_flags.Checked):
         for name in ("split", "parity_utterances"):
             if not self.data_dir and getattr(self, name) != defaults[name]:
                 raise errors.UserError(
-                    f"export: --{name}={getattr(self, name)} has no effect without --data_dir, whose "
-                    "utterances are compared; pass --data_dir"
+                    f"export: --{name}={getattr(self, name)} has no effect, because no utterances are "
+                    "compared without --data_dir; pass --data_dir"
                 )
 
     def _check_formats(self):
@@ -109,7 +114,7 @@ class ExportConfig(config_flags.Checked):
         unknown = [name for name in self.format if name not in known]
         if unknown:
             raise errors.UserError(
-                f"export: --format contains {unknown[0]}, expected some of {', '.join(known)}"
+                f"export: --format contains {unknown[0]}, which is not one of {', '.join(known)}"
             )
         if self.weights != bundle.WEIGHTS[0] and not self.other_formats:
             raise errors.UserError(
@@ -119,7 +124,7 @@ class ExportConfig(config_flags.Checked):
         if self.other_formats and not self.data_dir:
             raise errors.UserError(
                 f"export: --format={','.join(self.format)} needs --data_dir, because a format is written "
-                "only if it recognises utterances as the SavedModel does; pass --data_dir"
+                "only if it recognises utterances like the SavedModel; pass --data_dir"
             )
 
 
@@ -170,7 +175,9 @@ def _open(
     progress.update()
     decoding = trained.model.decode.decoding
     if trained.model.config.acoustic.chunk_frames and decoding != "beam":
-        logging.warning("export: --decoding is %s, so the export does not stream", decoding)
+        logging.warning(
+            "export: decoding is %s, but streams need beam, so the export will not stream", decoding
+        )
     if config.chunk_frames is not None and want == task_spec.ACOUSTIC:
         trained = trained.with_chunks(config.chunk_frames)
     if config.whisper_decoder and config.language_model_dir and decoding == "beam":

@@ -45,23 +45,28 @@ _NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
 class PseudoLabelConfig(config_flags.Checked):
     """Flags of pseudo_label."""
 
-    saved_model: str = config_flags.setting("", "export of the teacher", required=True, checkpoints=True)
+    saved_model: str = config_flags.setting(
+        "", "export of the teacher model", required=True, checkpoints=True
+    )
     second_saved_model: Optional[str] = config_flags.setting(
-        None, "export of a second teacher", checkpoints=True
+        None, "export of a second teacher model", checkpoints=True
     )
     audio_dir: str = config_flags.setting("", "folder of recordings", required=True, local=True)
     output_dir: str = config_flags.setting("", "directory of the corpus to write", required=True, local=True)
     max_disagreement: float = config_flags.setting(
-        0.0, "maximum error rate between the decodings of an utterance that is kept", minimum=0
+        0.0, "an utterance is kept only if the error rate between its decodings is at most this", minimum=0
     )
     min_confidence: float = config_flags.setting(
-        0.9, "without --report_dir: minimum confidence of an utterance that is kept", minimum=0, maximum=1
+        0.9,
+        "without --report_dir: an utterance is kept only if its confidence is at least this",
+        minimum=0,
+        maximum=1,
     )
     report_dir: Optional[str] = config_flags.setting(
-        None, "report of evaluate on dev, from which the minimum confidence is chosen", local=True
+        None, "report of evaluate on the dev split, used to choose the minimum confidence", local=True
     )
     max_error_rate: float = config_flags.setting(
-        0.05, "with --report_dir: maximum error rate of the utterances that are kept", minimum=0
+        0.05, "with --report_dir: maximum token error rate of the dev utterances that are kept", minimum=0
     )
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
@@ -70,9 +75,9 @@ class PseudoLabelConfig(config_flags.Checked):
         super().__post_init__()
         name = "max_error_rate" if self.report_dir is None else "min_confidence"
         if getattr(self, name) != getattr(PseudoLabelConfig, name):
-            state = "not set" if self.report_dir is None else "set"
-            problem = f"has no effect, because --report_dir is {state}"
-            raise errors.UserError(f"--{name}={getattr(self, name):g} {problem}; change one of them")
+            state, advice = ("not set", "pass it") if self.report_dir is None else ("set", "omit it")
+            problem = f"has no effect, because --report_dir is {state}; {advice}, or omit --{name}"
+            raise errors.UserError(f"--{name}={getattr(self, name):g} {problem}")
 
 
 def main(config: PseudoLabelConfig) -> int:
@@ -112,8 +117,8 @@ def _check_usable(output_dir: str) -> None:
     names = files.list_names(output_dir)
     if names and _JOB_DIR not in names:
         raise errors.UserError(
-            f"{output_dir} holds {errors.list_examples(names)} and no pseudo-labels of this version; "
-            "choose another --output_dir"
+            f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version of "
+            "pseudo_label; choose another --output_dir"
         )
 
 
@@ -136,7 +141,7 @@ def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
     for version_dir, info in infos.items():
         got = info.token_type, info.frontend.sample_rate
         if got != want:
-            problem = "token type is {}, sample rate {} Hz, expected {} and {} Hz".format(*got, *want)
+            problem = "token type is {} and sample rate is {} Hz, expected {} and {} Hz".format(*got, *want)
             raise errors.UserError(f"{version_dir}: {problem}; export another model")
     return tuple((version_dir, info.sha256) for version_dir, info in infos.items())
 
@@ -148,18 +153,23 @@ def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
     outputs, edits = _read_report(config.report_dir, teacher_dir)
     candidates = pseudo_labels.list_candidates(outputs, edits, config.max_disagreement)
     for minimum, kept_fraction, wrong in candidates:
-        print(f"confidence {minimum:g} keeps {kept_fraction:.1%} of dev; {wrong:.2%} of the tokens are wrong")
+        print(
+            f"minimum confidence {minimum:g} keeps {kept_fraction:.1%} of the dev utterances; {wrong:.2%} of "
+            "their tokens are wrong"
+        )
     good = [minimum for minimum, _, wrong in candidates if wrong <= config.max_error_rate]
     if not good:
-        got = f"is {min(wrong for *_, wrong in candidates):.2%}" if candidates else "is not defined"
+        problem, flag = "no utterance is kept at any minimum confidence", "max_disagreement"
+        if candidates:
+            lowest, flag = min(wrong for *_, wrong in candidates), "max_error_rate"
+            limit = f"(limit: {config.max_error_rate:.2%})"
+            problem = f"the error rate is at least {lowest:.2%} at every minimum confidence {limit}"
         raise errors.UserError(
-            f"--report_dir={config.report_dir}: the lowest error rate at any minimum confidence {got}, "
-            f"expected at most {config.max_error_rate:.2%}; set a larger --max_error_rate, or improve the "
-            "teacher"
+            f"--report_dir={config.report_dir}: {problem}; set a larger --{flag}, or improve the teacher"
         )
     with files.writing(os.path.join(config.output_dir, "confidence.png")) as temporary:
         pseudo_labels.draw(candidates, config.max_error_rate, temporary)
-    print(f"minimum confidence: {good[0]:g}")
+    print(f"chosen minimum confidence: {good[0]:g}")
     return good[0]
 
 
@@ -173,13 +183,18 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
         problem = f"{report.METRICS_FILE} cannot be read ({type(error).__name__}: {error})"
         raise errors.UserError(f"{where}: {problem}; run evaluate again") from error
     if not same:
-        raise errors.UserError(f"{where} is a report on {model}, expected {version_dir}; evaluate the latter")
+        raise errors.UserError(
+            f"{where} is a report on {model}, not on {version_dir}; evaluate the export of the teacher"
+        )
     lines = files.read_text(os.path.join(report_dir, report.OUTPUTS_FILE)).split("\n")
     outputs = [config_json.parse(line) for line in lines if line]
     edits = [utterance.edits for utterance in measures.get(utterances.TOKEN_ERROR_RATE, ())]
     if len(edits) != len(outputs) or not all(row.keys() >= pseudo_labels.OUTPUTS for row in outputs):
         wanted = f"token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))}"
-        raise errors.UserError(f"{where}: utterances lack some of {wanted}; evaluate data with pinyin again")
+        raise errors.UserError(
+            f"{where}: the report does not have all values of each utterance ({wanted}); evaluate the "
+            "teacher again, on data that has pinyin"
+        )
     return outputs, edits
 
 

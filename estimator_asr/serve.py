@@ -47,7 +47,9 @@ class ServeConfig(limits.Limits):
     port: int = config_flags.setting(8501, "TCP port; 0 for any free port", minimum=0, maximum=65535)
     host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for all networks")
     token_file: Optional[str] = config_flags.setting(
-        None, "file with the bearer token that requests must have; if not set, they need none", not_empty=True
+        None,
+        "file that contains the bearer token of requests; if not set, requests need no token",
+        not_empty=True,
     )
 
 
@@ -65,7 +67,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
         raise errors.UserError(f"--token_file: {path} cannot be read ({error}); pass another file") from error
     if not token or not token.isascii() or len(token.split()) != 1:
         raise errors.UserError(
-            f"--token_file: {path} has no valid token; write one word of ASCII characters into it"
+            f"--token_file: {path} has no valid token; write a single word of ASCII characters to this file"
         )
     return token
 
@@ -91,7 +93,8 @@ def main(config: ServeConfig) -> None:
     hosts = None if token else running.list_local_hosts(config.host, bound)
     if not token and not hosts:
         logging.warning(
-            "--host=%s: every machine that reaches the server can use it; pass --token_file", config.host
+            "--host=%s: anyone who can reach the server can use it; pass --token_file to require a token",
+            config.host,
         )
     application = app.build(parts, token, hosts)
     running.run(application, bound, config, announce)

@@ -42,7 +42,7 @@ class TrainNgramConfig(config_flags.Checked):
         (), "data directories of text or speech, comma separated", required=True
     )
     output_file: str = config_flags.setting(
-        "", "ARPA file to write, compressed if it ends with .gz; replaces an older file", required=True
+        "", "ARPA file to write, compressed if its name ends with .gz; replaces an older file", required=True
     )
     order: int = config_flags.setting(3, "length of the longest n-grams", minimum=1, maximum=_MAX_ORDER)
     unit: str = config_flags.setting(
@@ -53,8 +53,8 @@ class TrainNgramConfig(config_flags.Checked):
     )
     prune: tuple[int, ...] = config_flags.setting(
         (0, 0, 1),
-        "one threshold for each order, from 1: n-grams that occur at most this often are omitted; the last "
-        "value applies to all higher orders",
+        "thresholds, one per order: n-grams that occur at most this often are omitted; the last threshold "
+        "also applies to all higher orders",
         minimum=0,
     )
 
@@ -62,8 +62,8 @@ class TrainNgramConfig(config_flags.Checked):
         super().__post_init__()
         if not self.prune or self.prune[0] or list(self.prune) != sorted(self.prune):
             raise errors.UserError(
-                f"flag --prune={','.join(map(str, self.prune))} must begin with 0 and must not decrease; "
-                "pass for example --prune=0,0,1"
+                f"the values of --prune={','.join(map(str, self.prune))} must begin with 0 and must not "
+                "decrease; pass, for example, --prune=0,0,1"
             )
 
 
@@ -77,7 +77,9 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     path = files.find_target(config.output_file)
     directory = os.path.dirname(path)
     if directory and not urls.is_remote(path) and not files.is_directory(directory):
-        raise errors.UserError(f"{directory}: directory does not exist; create it or change --output_file")
+        raise errors.UserError(
+            f"--output_file: the directory {directory} does not exist; create it, or choose another file"
+        )
     busy = f"--output_file: another train_ngram is writing {path}; wait until it ends, or choose another file"
     lock = locks.exclusive(f"{path}.lock", busy, is_temporary=True)
     with lock, progress_bar.ProgressBar(desc="estimate", total=3, unit="step") as progress:
@@ -124,7 +126,11 @@ def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
     for n, num_ngrams in enumerate(estimate.num_ngrams, start=1):
         num_kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
         discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])
-        note = " (fixed: the text is too small to estimate them)" if estimate.has_fallback[n - 1] else ""
+        note = (
+            " (defaults: the text is too small or too regular to estimate them)"
+            if estimate.has_fallback[n - 1]
+            else ""
+        )
         yield f"{n}-grams: kept {num_kept:,} of {num_ngrams:,}, discounts {discounts}{note}"
 
 

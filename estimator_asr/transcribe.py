@@ -49,13 +49,14 @@ class TranscribeConfig(config_flags.Checked):
     format: str = config_flags.setting("tsv", "format of the transcripts", choices=captions.FORMATS)
     output_dir: str = config_flags.setting(
         _STANDARD_OUTPUT,
-        "directory for one file per recording, NAME.FORMAT; - for standard output",
+        "directory in which to write one file per recording, NAME.FORMAT; - for standard output",
         required=True,
     )
     hotwords: tuple[str, ...] = config_flags.setting((), hotword_list.FLAG_HELP)
     hotwords_file: Optional[str] = config_flags.setting(None, hotword_list.FILE_FLAG_HELP)
     live: bool = config_flags.setting(
-        False, "transcribe while one speaks: the microphone, or with - 16-bit samples at 16 kHz from a pipe"
+        False,
+        "transcribe live speech from the microphone or, with - as FILE, 16-bit samples at 16 kHz from a pipe",
     )
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
@@ -74,13 +75,15 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
     is_job, is_here = config.output_dir != _STANDARD_OUTPUT, config.runner == dispatch.LOCAL
     if not (is_here and config.num_workers in (None, 1)) and (not is_job or _STANDARD_INPUT in words):
         raise errors.UserError(
-            "transcribe: --runner and --num_workers work only with --output_dir=DIR and with files or "
-            "folders (not -); omit them, or pass both"
+            "transcribe: --runner and --num_workers need --output_dir=DIR and recordings that are files, not "
+            "standard input (-); omit these flags, or pass --output_dir and files or folders"
         )
     if config.live:
         return _transcribe_live(config, words)
     if not words:
-        raise errors.UserError("transcribe: there is no FILE; pass audio files after the flags")
+        raise errors.UserError(
+            "transcribe: no recordings to transcribe; pass audio files or folders after the flags"
+        )
     inputs = recordings.find(words)
     num_bad = _run_job(config, inputs, words) if is_job else _transcribe_here(config, inputs)
     if is_job:
@@ -118,7 +121,10 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
 
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
     if words not in ([], [_STANDARD_INPUT]):
-        raise errors.UserError(f"--live: FILE is {words[0]}; pass none for the microphone, or - for a pipe")
+        raise errors.UserError(
+            f"--live does not transcribe files ({' '.join(words)}); omit FILE to use the microphone, or pass "
+            "a single - to read a pipe"
+        )
     loaded, model = _load(config)
     sample_rate = loaded.info.frontend.sample_rate
     # Streams do not support hotwords, which are constants of the model.

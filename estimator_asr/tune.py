@@ -54,25 +54,30 @@ class TuneConfig(config_flags.Checked):
 
     acoustic_model_dir: Optional[str] = config_flags.setting(
         None,
-        "model directory of the acoustic model; without it, the language model is tuned",
+        "model directory of the acoustic model; if not set, the language model is tuned",
         checkpoints=True,
     )
     language_model_dir: Optional[str] = config_flags.setting(
         None,
-        "model directory of the language model: to tune it, or to tune the acoustic model together with it",
+        "model directory of the language model; with --acoustic_model_dir, the acoustic model is tuned for "
+        "use with this language model",
         checkpoints=True,
     )
     ngram: Optional[str] = config_flags.setting(
-        None, "ARPA file, also .gz: tokens for an acoustic model, characters for a language model"
+        None,
+        "n-gram model to use, an ARPA file (also .gz): of tokens for an acoustic model, of characters for a "
+        "language model",
     )
     whisper_decoder: Optional[str] = config_flags.setting(
         None,
-        "directory, with tokenizer.json, of the Whisper whose encoder the acoustic model uses: its decoder "
-        "proposes and ranks transcripts; needs a language model",
+        "directory, including tokenizer.json, of the Whisper model whose encoder the acoustic model uses; "
+        "its decoder then proposes and ranks transcripts; needs --language_model_dir",
         local=True,
     )
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
-    split: str = config_flags.setting("dev", "split to tune on; not the split whose results are reported")
+    split: str = config_flags.setting(
+        "dev", "split to tune on; do not tune on the split whose results you report"
+    )
     max_utterances: int = config_flags.setting(
         1000, "approximate number of utterances to tune on, chosen by their ids", positive=True
     )
@@ -81,17 +86,18 @@ class TuneConfig(config_flags.Checked):
         super().__post_init__()
         if not (self.acoustic_model_dir or self.language_model_dir):
             raise errors.UserError(
-                "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the model to tune"
+                "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the directory of "
+                "the model to tune"
             )
         if not (self.acoustic_model_dir or self.ngram):
             raise errors.UserError(
-                "tune: a language model alone needs --ngram, an ARPA file of characters; make one with "
-                "python -m estimator_asr.train_ngram --unit=character"
+                "tune: --language_model_dir without --acoustic_model_dir needs --ngram, an ARPA file of "
+                "characters; create such a file with python -m estimator_asr.train_ngram --unit=character"
             )
         if self.whisper_decoder and not (self.acoustic_model_dir and self.language_model_dir):
             raise errors.UserError(
-                "tune: --whisper_decoder needs both --acoustic_model_dir and --language_model_dir, whose "
-                "characters it outputs; pass both"
+                "tune: --whisper_decoder needs both --acoustic_model_dir and --language_model_dir, because "
+                "the decoder outputs the language model's characters; pass both"
             )
 
 
@@ -175,7 +181,10 @@ def _print(result: search.TuningResult, config: TuneConfig) -> None:
         )
     weights = ", ".join(f"{name} {getattr(best, name):g}" for name in _WEIGHTS if getattr(best, name))
     path = config.acoustic_model_dir or config.language_model_dir
-    print(f"{weights or 'all weights 0'}: saved in {path}, drawn in {os.path.join(path, _PICTURE)}")
+    print(
+        f"best settings: {weights or 'all weights 0'}; saved in {path}, plotted in "
+        f"{os.path.join(path, _PICTURE)}"
+    )
 
 
 def main(config: TuneConfig) -> None:

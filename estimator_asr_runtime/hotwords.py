@@ -45,7 +45,7 @@ def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
     if lines and (settings.token_type not in _TOKEN_TYPES or settings.acoustic.decoding != "beam"):
         raise errors.UserError(
             f"{model.path} does not support hotwords, because it is not a syllable model with beam search; "
-            "export one with --decoding=beam, or leave the hotwords out"
+            "export one with --decoding=beam, or omit the hotwords"
         )
     ids = {token: index for index, token in enumerate(model.tokens)}
     spell = _without_tone if settings.token_type == "toneless" else str.lower
@@ -82,7 +82,7 @@ def _without_tone(syllable: str) -> str:
 
 
 class HotwordScorer:
-    """Adds the boosts of phrases to scores (see ngrams.py), with the automaton of Aho and Corasick (1975).
+    """A scorer that adds the boosts of phrases (see ngrams.py): the automaton of Aho and Corasick (1975).
 
     A state is the longest suffix of the tokens so far that is a prefix of a phrase. An incomplete phrase has
     a potential, a bonus that keeps it in the beam and is withdrawn when the match ends or fails.

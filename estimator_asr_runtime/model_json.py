@@ -102,7 +102,7 @@ def _read(path: str) -> tuple[dict, bool]:
         return values, saved == hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     except OSError as error:
         raise errors.UserError(
-            f"{path}: {error.strerror}; pass the directory of an export as ONNX or LiteRT"
+            f"{path}: {error.strerror}; pass an export directory that contains an ONNX or LiteRT model"
         ) from error
     except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, or nested too deeply
         raise errors.UserError(f"{path} is not valid JSON; {_AGAIN}") from error

@@ -44,7 +44,7 @@ def load(path: str) -> BackOffArrays:
 
 
 class NgramScorer:
-    """Adds weight * log p(token | state) of a back-off n-gram model.
+    """A scorer that adds weight * log p(token | state) of a back-off n-gram model.
 
     A state is the longest suffix of a prefix that the model knows as a context.
     """

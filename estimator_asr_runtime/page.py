@@ -63,7 +63,7 @@ def find_library(directory: str) -> Library:
         if all(map(os.path.isfile, library)):
             return library
     raise errors.UserError(
-        f"{directory} does not have dist/{_SCRIPT} and dist/{_WASM} of onnxruntime-web 1.21 or later; "
+        f"{directory} does not contain dist/{_SCRIPT} and dist/{_WASM} of onnxruntime-web 1.21 or later; "
         "run `npm pack onnxruntime-web`, unpack it with tar and pass its directory, package"
     )
 
@@ -199,14 +199,14 @@ def _make_parser() -> argparse.ArgumentParser:
         required=True,
         type=os.path.expanduser,
         metavar="EXPORT",
-        help="export directory with a model as ONNX, or a version or a directory onnx in it",
+        help="export directory that contains an ONNX model, a version in it, or a version's directory onnx",
     )
     parser.add_argument(
         "--onnxruntime_web",
         required=True,
         type=os.path.expanduser,
         metavar="DIR",
-        help="directory of the unpacked npm package, or its directory dist",
+        help="directory of the unpacked npm package onnxruntime-web, or its subdirectory dist",
     )
     parser.add_argument(
         "--output_dir",

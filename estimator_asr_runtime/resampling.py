@@ -34,7 +34,9 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)  # input samples on each side of an output sample
     times = np.arange(block) * step / period  # positions of the output samples, in input samples
     width = 2 * reach + block * step // period + 2  # input samples under a block
-    starts = np.arange(-(-num_samples // block)) * block * step  # block starts in input samples x period
+    starts = (
+        np.arange(-(-num_samples // block)) * block * step
+    )  # start of each block, in 1/period of an input sample
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(waveform, [reach, 2 * width]), width)
     output = np.empty([len(starts), block], np.float32)
     for phase in np.unique(starts % period):

@@ -15,14 +15,14 @@ UNFINISHED = "unfinished"  # the only status besides ok that has a transcript
 SILENT_PEAK = np.float32(0.0005)  # full scale is 1; audio with a lower peak is silent
 LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher peak overflows float32
 
-# Messages about a file, which follow its name and a colon.
+# Messages about a file, which follow its name.
 SENTENCES = {
     OK: "was transcribed",
     MALFORMED: "is not a readable WAV, FLAC, Ogg, MP3, AIFF, AU or CAF file; convert it to WAV, 16-bit PCM",
-    EMPTY: "has no samples, or fewer than one frame; record it again",
-    SILENT: "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty",
+    EMPTY: "has no samples, or fewer than one frame; make a longer recording",
+    SILENT: "is silent (peak below 0.0005 of full scale), so its transcript is empty",
     NOT_FINITE: f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again",
-    TOO_LONG: "is longer than the model accepts; cut it at pauses",
+    TOO_LONG: "is longer than the model accepts; cut the recording at pauses",
     UNFINISHED: "was transcribed up to the end of the file, although its header says 0 samples",
 }
 

@@ -58,12 +58,12 @@ def _read_lines(path: str) -> list[str]:
     """Returns the lines of a text file, except empty lines and comments (#)."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(None, "is not a regular file")
+            raise OSError(None, "the path is not a regular file")
         with open(path, encoding="utf-8-sig") as file:
             lines = list(map(str.strip, file))
         return [line for line in lines if line and not line.startswith("#")]
     except (OSError, ValueError) as error:  # ValueError: not UTF-8
-        reason = getattr(error, "strerror", None) or "is not UTF-8"
+        reason = getattr(error, "strerror", None) or "the file is not UTF-8"
         raise errors.UserError(f"{path}: {reason}; pass a text file with one hotword per line") from error
 
 
@@ -80,7 +80,7 @@ def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
     elif is_ok:
         print(_escape_controls(path), result["transcript"], result["pinyin"], sep="\t", flush=True)
     if result["status"] != statuses.OK:
-        print(f"{path}: {statuses.SENTENCES[result['status']]}", file=sys.stderr)
+        print(f"{path} {statuses.SENTENCES[result['status']]}", file=sys.stderr)
     return 0 if is_ok else 1
 
 
@@ -103,19 +103,21 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="EXPORT",
         help="export directory, or the directory of a version or a format in it",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="output; default: text")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="output format; default: text"
+    )
     parser.add_argument(
         "--threads",
         type=_parse_count,
         default=0,
         metavar="N",
-        help="threads per graph; default: 0, the library chooses",
+        help="number of threads per graph; default: 0, which lets the library choose",
     )
     parser.add_argument(
         "--hotwords_file",
         type=os.path.expanduser,
         metavar="FILE",
-        help="words to expect, one per line: 乐山 le4 shan1, or with a boost 乐山 le4 shan1 6",
+        help="file of words to expect, one per line: 乐山 le4 shan1, or with a boost 乐山 le4 shan1 6",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="audio file")
     return parser

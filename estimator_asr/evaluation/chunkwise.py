@@ -36,7 +36,9 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
 
 @dataclasses.dataclass(frozen=True)
 class ChunkwiseRecogniser:
-    """Replaces a Recogniser; returns the outputs after the last chunk, and each token's delay in seconds.
+    """A chunk-by-chunk replacement for a Recogniser; also returns each token's delay in seconds.
+
+    All other outputs are those after the last chunk.
 
     The delay is measured from the end of the syllable, which the model finds in the whole recording.
     """

@@ -23,7 +23,7 @@ FORMATS = model_json.FORMATS
 
 
 class RecordedRecogniser:
-    """Replaces a recogniser.Recogniser; recognises the recordings of a batch's utterances one by one.
+    """A replacement for recogniser.Recogniser; recognises the recordings of a batch's utterances one by one.
 
     Attributes:
         session: the session of the replaced SavedModel; the caller closes it.
@@ -52,7 +52,9 @@ class RecordedRecogniser:
 
     def _read(self, utterance_id: str) -> np.ndarray:
         recording = self._by_id.get(utterance_id)
-        reason = "the data do not name its file" if recording is None else "it is an augmented copy"
+        reason = (
+            "the data do not list its file" if recording is None else "the utterance is an augmented copy"
+        )
         if recording is not None and not recording.is_augmented:
             segment = (recording.start_seconds, recording.seconds, recording.channel)
             limit, rate = self._info.max_seconds, self._info.frontend.sample_rate
@@ -61,8 +63,8 @@ class RecordedRecogniser:
             except (audio_files.AudioError, OSError) as error:
                 reason = str(error)
         raise errors.UserError(
-            f"evaluate: {utterance_id}: the recording, which --format needs, cannot be read ({reason}); put "
-            "the corpus back in its place, or omit --format"
+            f"evaluate: {utterance_id}: --format needs the recording, which cannot be read ({reason}); move "
+            "the corpus back to its original place, or omit --format"
         )
 
 

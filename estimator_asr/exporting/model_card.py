@@ -17,12 +17,13 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 FILE = os.path.join("assets.extra", "model_card.md")
-_NO_DATA = "Not stated: the model was exported without `--data_dir`."
+_NO_DATA = "Not stated, because the model was exported without `--data_dir`."
 _OF_DATA = (
-    "These are the directories on which the export was compared. Models learn from the split train of the "
-    "directories that were passed to `train`. The text of the language model is not listed."
+    "The export was compared with the trained models on these data directories. The models were trained on "
+    "the train split of the directories passed to `train`, which may be different. The training text of the "
+    "language model is not listed."
 )
-_NO_RATES = "Not stated: `evaluate --saved_model` measures them; `export --report_dir` enters them here."
+_NO_RATES = "Not stated. `evaluate --saved_model` measures error rates; `export --report_dir` adds them here."
 
 
 def read_metrics(report_dir: str) -> dict:
@@ -35,7 +36,7 @@ def read_metrics(report_dir: str) -> dict:
     try:
         values = config_json.parse(files.read_text(path))
         if _describe_rates([values]) == _NO_RATES:
-            raise ValueError("it has no error rate")
+            raise ValueError("the file contains no error rate")
         return values
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(
@@ -60,9 +61,9 @@ def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints:
         is_checkpoint = checkpoint and os.path.realpath(checkpoint) in map(os.path.realpath, checkpoints)
         if not is_checkpoint and not _are_equal(model, version_dir):
             raise errors.UserError(
-                f"export: --report_dir={directory} is a report on {checkpoint or model}, expected one on "
-                f"{' or '.join(checkpoints)}, or on an export of the same models; evaluate these, and pass "
-                "the new report"
+                f"export: --report_dir={directory} is a report on {checkpoint or model}, expected a report "
+                f"on {' or '.join(checkpoints)}, or on an export of the same models; evaluate the exported "
+                "models, and pass the new report"
             )
 
 
@@ -101,7 +102,7 @@ def write(
         "Model": _describe_model(info, parity),
         "Data": _describe_data(data),
         "Error rates": _describe_rates(metrics),
-        "Licence": licence or "Not stated: `export --licence` enters it here.",
+        "Licence": licence or "Not stated. `export --licence` adds the licence here.",
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
     with open(os.path.join(version_dir, FILE), "w", encoding="utf-8") as file:
@@ -110,7 +111,9 @@ def write(
 
 def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
     models = {"acoustic": info.acoustic, "language": info.language}
-    steps = [f"{name} model of {model.global_step:,} steps" for name, model in models.items() if model]
+    steps = [
+        f"{name} model trained for {model.global_step:,} steps" for name, model in models.items() if model
+    ]
     output = "hanzi" if info.language else f"tokens ({info.token_type})"
     settings = info.acoustic.decode.items()
     decoding = ", ".join(f"{name} {value}" for name, value in settings if value not in ("0.0", ""))
@@ -118,7 +121,7 @@ def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
         f"Speech to {output}, at {info.frontend.sample_rate} Hz: {' and '.join(steps)}.",
         f"Decoding of the acoustic model: {decoding or 'greedy'}.",
         parity,
-        "Other rooms, microphones, accents and subjects than those below may have higher error rates.",
+        "Error rates may be higher for rooms, microphones, accents and subjects other than those below.",
     ]
     return "\n".join(lines)
 

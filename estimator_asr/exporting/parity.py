@@ -29,7 +29,9 @@ ENCODER_TOLERANCE = 1e-3  # a frozen encoder outputs float16, whose last bit may
 BATCH_SIZES = (1, 3, 8)
 PADDINGS = (0, 17)  # padding frames after the longest utterance in a batch
 _PIECE_FRAMES = 23  # feature frames in each piece of a stream
-_ADVICE = "Nothing was exported, because the SavedModel is wrong. Report this with the version of TensorFlow."
+_ADVICE = (
+    "Nothing was exported, because the SavedModel is wrong. Report the error with the version of TensorFlow."
+)
 _SCORES = ("acoustic_score", "language_score", "confidence")
 _CHARACTER_FIELDS = ("start", "end", "confidence")
 
@@ -53,8 +55,8 @@ class Certificate:
 
     def __str__(self) -> str:
         return (
-            f"Recognises {self.num_utterances} utterances ({self.num_recordings} as WAV files) like "
-            f"the models from which it was made; scores differ by {self.largest_difference:.1e} at most."
+            f"The SavedModel recognises {self.num_utterances} utterances ({self.num_recordings} as WAV "
+            f"files) like the trained models; scores differ by at most {self.largest_difference:.1e}."
         )
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
@@ -67,8 +69,7 @@ class Certificate:
         for name in ("transcript", "pinyin"):
             if got[name] != expected[name]:
                 raise errors.UserError(
-                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r} as returned by "
-                    f"the models. {advice}"
+                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r}. {advice}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
@@ -150,7 +151,9 @@ def _compare_streams(certificate, version, acoustic, language, utterances):
                 expected = _run_stream(
                     reference, _stack_features([utterance.fbank], padding=0), len(utterance.fbank)
                 )
-                where = f"export: {utterance.utterance_id} in {name}, pieces of {_PIECE_FRAMES} frames"
+                where = (
+                    f"export: utterance {utterance.utterance_id} in {name}, pieces of {_PIECE_FRAMES} frames"
+                )
                 certificate.compare(where, _take_row(expected, 0), _take_row(got, i))
     certificate.comparisons[name] = len(compared)
 
@@ -183,7 +186,7 @@ def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, 
     model = version.find(signature)
     for batch in batches:
         for (utterance, expected), (_, outputs) in zip(cases, recogniser.recognise_batches(model, [batch])):
-            where = f"export: {utterance.utterance_id} in {signature}, batch of {len(cases)}"
+            where = f"export: utterance {utterance.utterance_id} in {signature}, batch of {len(cases)}"
             certificate.compare(where, expected, outputs)
         certificate.comparisons[signature] = certificate.comparisons.get(signature, 0) + len(cases)
 

@@ -51,8 +51,8 @@ def read(
     sampled = list(itertools.islice(rows, num_utterances))
     if not sampled:
         raise errors.UserError(
-            f"export: --parity_utterances={num_utterances} selects none of the {source.num_utterances} "
-            f"utterances of the split that last at most {max_seconds} s; pass a larger number"
+            f"export: --parity_utterances={num_utterances} selects no utterance of at most {max_seconds} s "
+            f"from the split, which has {source.num_utterances} utterances; pass a larger number"
         )
     by_id = recordings.find_all([shard.path for shard in source.shards], [name for name, _ in sampled])
     return [

@@ -18,7 +18,7 @@ def encode(path):
         with open(path, "rb") as file:
             return base64.b64encode(file.read()).decode("ascii")
     except OSError as error:
-        sys.exit(f"error: {path}: cannot be read ({error.strerror}); pass paths of WAV files")
+        sys.exit(f"error: {path} cannot be read ({error.strerror}); pass paths of WAV files")
 
 
 def transcribe(url, path):
@@ -34,7 +34,7 @@ def transcribe(url, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--url", default="http://127.0.0.1:8501/v1/models/asr", help="address of the model")
+    parser.add_argument("--url", default="http://127.0.0.1:8501/v1/models/asr", help="URL of the model")
     parser.add_argument("files", nargs="+", metavar="FILE.wav")
     arguments = parser.parse_args()
     try:
@@ -44,7 +44,9 @@ def main():
     except urllib.error.HTTPError as error:
         sys.exit(f"error: {arguments.url}: {error.code} {error.read().decode('utf-8', 'replace')}")
     except (OSError, ValueError, http.client.InvalidURL) as error:
-        sys.exit(f"error: {arguments.url}: cannot be reached ({error}); start the server, or pass its --url")
+        sys.exit(
+            f"error: {arguments.url} cannot be reached ({error}); start the server, or pass another --url"
+        )
 
 
 if __name__ == "__main__":

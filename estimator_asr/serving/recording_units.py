@@ -29,7 +29,7 @@ from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
-NUM_WORKERS_HELP = "processes on this machine, each with the model in memory; one if empty"
+NUM_WORKERS_HELP = "number of processes on this machine, each with its own copy of the model; default: 1"
 _MAX_UNITS = 1000  # cheap for every engine, and a lost worker loses only a thousandth of the work
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
@@ -51,7 +51,7 @@ class RecordingUnit:
 
 @dataclasses.dataclass(frozen=True)
 class RecordingWriter(resumable.UnitWriter):
-    """Recognises the recordings in each unit.
+    """A unit writer that recognises the recordings in each unit.
 
     Attributes:
         directory: directory for the rows, which all come from the same exports and settings.
@@ -112,7 +112,8 @@ def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
     loaded = recogniser.load_version(version_dir)
     if loaded.info.sha256 != sha256:
         raise errors.UserError(
-            f"{version_dir}: a worker has a different export at this path; copy the same one to all machines"
+            f"{version_dir}: a worker has a different export at this path; copy the same export to "
+            "all machines"
         )
     return loaded
 
@@ -191,8 +192,8 @@ def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
 def _check_unchanged(recording: recordings.RecordingFile, signature: Signature) -> None:
     if _sign(recording) != signature:
         raise errors.UserError(
-            f"{recording.path}: the recording's size or time differs on the worker; give all machines the "
-            "same recordings, and run the command again if the recording has changed since"
+            f"{recording.path}: the recording's size or modification time is different on the worker; copy "
+            "the same recordings to all machines, or run the command again if the recording has changed"
         )
 
 

@@ -35,7 +35,7 @@ export async function request(name) {
     throw new Error(`${name} cannot be downloaded (${error.message}). Is the web server still running?`);
   });
   if (response.ok) return response;
-  throw new Error(`the web server responds with status ${response.status} for ${name}. Copy the folder again.`);
+  throw new Error(`the web server responded to the request for ${name} with status ${response.status}. Copy the folder again.`);
 }
 
 // Browsers compute digests only over https and on localhost; elsewhere, only the size is checked.

@@ -12,7 +12,7 @@ export class Remote {
         else if (data.settings) resolve(data.settings);
         else reject(new Error(data.error));
       };
-      this.worker.onerror = (event) => reject(new Error(event.message || "the worker of the page cannot be loaded"));
+      this.worker.onerror = (event) => reject(new Error(event.message || "the worker script of the page cannot be loaded"));
     });
   }
 

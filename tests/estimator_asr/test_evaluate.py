@@ -57,8 +57,8 @@ def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
     with pytest.raises(errors.UserError) as refused:
         make_config(tiny_export, tmp_path, saved_model=tiny_export.version_dir, decoding="greedy")
     assert str(refused.value) == (
-        "evaluate: --decoding=greedy has no effect on an export; export the model again with that "
-        "--decoding, or pass --model_dir"
+        "evaluate: --decoding=greedy has no effect on an export; export the model again with this "
+        "--decoding, or pass --model_dir instead of --saved_model"
     )
 
 
@@ -247,7 +247,7 @@ def test_with_damaged_lists_of_recordings_the_report_has_no_audio(tiny_export, t
         tiny_export, tmp_path / "report", saved_model=tiny_export.export_dir, data_dir=(str(data_dir),)
     )
     assert evaluate.evaluate(config)["num_utterances"] == 8
-    assert "evaluate: the report will have no audio: " in caplog.text
+    assert "evaluate: the report will contain no audio: " in caplog.text
     assert "line 1 is not a valid item" in caplog.text
 
 
@@ -369,33 +369,33 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "--model_dir and --saved_model are not set; pass one of them"),
+        ({}, "evaluate: neither --model_dir nor --saved_model is set; pass one of them"),
         (
             {"model_dir": "AM", "saved_model": "EXPORT"},
-            "--model_dir and --saved_model are both set; pass one of them",
+            "evaluate: both --model_dir and --saved_model are set; pass only one of them",
         ),
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
         ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
         (
             {"model_dir": "AM", "hotwords": ("你好",)},
-            "hotwords need an export; export the model and pass --saved_model",
+            "hotwords work only with an export; export the model, and pass --saved_model",
         ),
         (
             {"model_dir": "AM", "hotwords_file": "F"},
-            "hotwords need an export; export the model and pass --saved_model",
+            "hotwords work only with an export; export the model, and pass --saved_model",
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "hotwords": ("你好",)},
-            "--streaming does not support hotwords; omit one of the two",
+            "--streaming does not support hotwords; omit --streaming or the hotwords",
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "chunk_frames": 16},
-            "--chunk_frames=16 needs --streaming and --model_dir; for an export",
+            "--chunk_frames=16 works only with --streaming and --model_dir; to change",
         ),
-        ({"model_dir": "AM", "chunk_frames": 16}, "--chunk_frames=16 needs --streaming"),
-        ({"compare": ("A",), "data_dir": ()}, "--compare=A needs two or more different reports"),
-        ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A needs two or more different reports"),
+        ({"model_dir": "AM", "chunk_frames": 16}, "--chunk_frames=16 works only with --streaming"),
+        ({"compare": ("A",), "data_dir": ()}, "--compare=A must list two or more different reports"),
+        ({"compare": ("A", "A"), "data_dir": ()}, "--compare=A,A must list two or more different reports"),
         (
             {"compare": tuple(map(str, range(27))), "data_dir": ()},
             "--compare has 27 reports, expected at most 26",
@@ -469,7 +469,7 @@ def test_recordings_longer_than_a_stream_are_refused_before_a_model_is_opened(ti
 
 def test_a_data_directory_keeps_its_own_report(tiny_export):
     with pytest.raises(
-        errors.UserError, match="is a data directory, whose report.html would be replaced; choose"
+        errors.UserError, match="is a data directory, and its report.html would be overwritten; choose"
     ):
         make_config(tiny_export, tiny_export.data_dir, model_dir=tiny_export.acoustic_dir)
 

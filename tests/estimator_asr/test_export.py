@@ -27,7 +27,9 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
         )
     assert recogniser.find_version(export_dir) == path
     assert "lm lacks 3 of the 5 tokens of" in caplog.text
-    assert "reads them as <unk>: ma5, shi4, tian1. Where one of them is spoken, it writes any" in caplog.text
+    assert (
+        "reads them as <unk>: ma5, shi4, tian1. Where such a token is spoken, the transcript" in caplog.text
+    )
     assert f"acoustic model: {os.path.join(tiny_export.acoustic_dir, 'model.ckpt-7')}" in caplog.text
 
 
@@ -62,7 +64,7 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     config = export.ExportConfig(tiny_export.acoustic_dir, language.path, str(tmp_path / "export"))
     with pytest.raises(
         errors.UserError,
-        match=r"letters knows none of the 5 tokens of --acoustic_model_dir=\S+am \(hao3, .* against a, b\)",
+        match=r"letters has none of the 5 tokens of --acoustic_model_dir=\S+am \(a, b instead of hao3, .*\)",
     ):
         export.export(config)
     assert not os.path.exists(tmp_path / "export")
@@ -111,9 +113,9 @@ def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
     assert (parity["num_utterances"], parity["num_recordings"]) == (8, 0)  # they have no recordings
     assert parity["data"] == f"{tiny_export.data_dir}, test"
     assert parity["largest_difference"] < 1e-4
-    assert "Recognises 8 utterances (0 as WAV files) like the models" in caplog.text
+    assert "The SavedModel recognises 8 utterances (0 as WAV files) like the trained models" in caplog.text
     card = pathlib.Path(path, "assets.extra", "model_card.md").read_text()
-    assert "Recognises 8 utterances" in card and "| data | test |" in card
+    assert "recognises 8 utterances" in card and "| data | test |" in card
     names = {"model_card.md", "client.py", "batching_parameters.txt"}
     assert {f"assets.extra/{name}" for name in names} <= set(info.files)
 
@@ -127,7 +129,9 @@ def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_
         return {**outputs, "transcript": tf.strings.join([outputs["transcript"], "错"])}
 
     monkeypatch.setattr(signatures.item_checks, "clear", clear_wrongly)
-    with pytest.raises(errors.UserError, match=r"^export: u\d in features, batch of 1: transcript is '.*错'"):
+    with pytest.raises(
+        errors.UserError, match=r"^export: utterance u\d in features, batch of 1: transcript is '.*错'"
+    ):
         export.export(make_certified(tiny_export, tmp_path))
     assert os.listdir(tmp_path / "export") == []
 
@@ -169,7 +173,7 @@ def test_flags_of_the_comparison_need_data(flags):
     ((name, value),) = flags.items()
     with pytest.raises(
         errors.UserError,
-        match=f"^export: --{name}={value} has no effect without --data_dir, whose utterances",
+        match=f"^export: --{name}={value} has no effect, because no utterances are compared without",
     ):
         export.ExportConfig("AM", None, "EXPORT", **flags)
 

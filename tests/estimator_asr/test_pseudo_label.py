@@ -204,7 +204,9 @@ def test_another_teacher_transcribes_again_and_results_of_the_first_are_kept(mad
 def test_a_directory_of_other_files_is_refused(made):
     made.out.mkdir()
     (made.out / "manifest.tsv").write_text("a corpus that somebody made")
-    wanted = "out holds manifest.tsv and no pseudo-labels of this version; choose another --output_dir$"
+    wanted = (
+        "out contains manifest.tsv, but was not written by this version of pseudo_label; choose another --out"
+    )
     with pytest.raises(errors.UserError, match=wanted):
         run(made.flags)
     assert os.listdir(made.out) == ["manifest.tsv"]
@@ -232,10 +234,13 @@ def test_a_path_that_a_manifest_cannot_hold_is_rejected(made, monkeypatch):
 @pytest.mark.parametrize(
     "flags, said",
     [
-        ({"max_error_rate": 0.1}, "--max_error_rate=0.1 has no effect, because --report_dir is not set; ch"),
+        (
+            {"max_error_rate": 0.1},
+            "--max_error_rate=0.1 has no effect, because --report_dir is not set; pass it",
+        ),
         (
             {"min_confidence": 0.8, "report_dir": "REPORT"},
-            "--min_confidence=0.8 has no effect, because --report_dir is set; change one of them",
+            "--min_confidence=0.8 has no effect, because --report_dir is set; omit it, or omit --min_conf",
         ),
     ],
 )
@@ -263,7 +268,10 @@ def test_a_missing_audio_dir_is_refused(made):
             {"sample_rate": 8000},
             ": token type is syllable, sample rate 8000 Hz, expected syllable and 16000 Hz",
         ),
-        ({"outputs": {}}, " has no output greedy_pinyin, so it is from an earlier release; export the"),
+        (
+            {"outputs": {}},
+            " has no output greedy_pinyin, so it was exported by an earlier release; export the",
+        ),
     ],
 )
 def test_a_teacher_of_another_token_type_or_sample_rate_is_refused(made, monkeypatch, second, got):
@@ -295,10 +303,10 @@ def test_the_minimum_confidence_is_chosen_on_dev(made, capsys):
     )
     run(made.flags, report_dir=report_dir, max_error_rate=0.05)
     lines = capsys.readouterr().out.splitlines()
-    assert "minimum confidence: 0.5" in lines
+    assert "chosen minimum confidence: 0.5" in lines
     assert lines[:2] == [
-        "confidence 0 keeps 100.0% of dev; 50.00% of the tokens are wrong",
-        "confidence 0.5 keeps 50.0% of dev; 0.00% of the tokens are wrong",
+        "minimum confidence 0 keeps 100.0% of the dev utterances; 50.00% of their tokens are wrong",
+        "minimum confidence 0.5 keeps 50.0% of the dev utterances; 0.00% of their tokens are wrong",
     ]
     assert (made.out / "confidence.png").exists()
     assert len(list(tables.list_manifest(str(made.out)))) == 4  # c.wav has 0.5
@@ -307,7 +315,8 @@ def test_the_minimum_confidence_is_chosen_on_dev(made, capsys):
 def test_dev_without_a_good_enough_confidence_is_refused(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")])
     with pytest.raises(
-        errors.UserError, match="minimum confidence is 100.00%, expected at most 5.00%; set a larger --max"
+        errors.UserError,
+        match="at least 100.00% at every minimum confidence .limit: 5.00%.; set a larger --max",
     ):
         run(made.flags, report_dir=report_dir)
 
@@ -315,7 +324,7 @@ def test_dev_without_a_good_enough_confidence_is_refused(made):
 def test_the_report_of_another_model_is_refused(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")], model="E/7")
     with pytest.raises(
-        errors.UserError, match=r"report is a report on E/7, expected E/1; evaluate the latter"
+        errors.UserError, match=r"report is a report on E/7, not on E/1; evaluate the export of the teacher"
     ):
         run(made.flags, report_dir=report_dir)
 
@@ -329,12 +338,13 @@ def test_the_report_of_another_model_is_refused(made):
         (
             "hypotheses.jsonl",  # of an export of an earlier version
             '{"utterance_id": "u", "speaker": "s", "pinyin": "", "scored": {"token_error_rate": ["", ""]}}',
-            "utterances lack some of token error rate, confidence, greedy_pinyin, pinyin, transcript; ",
+            r"does not have all values of each utterance \(token error rate, confidence, greedy_pinyin, "
+            r"pinyin, transcript\); ",
         ),
         (
             "hypotheses.jsonl",
             '{"utterance_id": "u", "speaker": "s", "scored": {"character_error_rate": ["a", "a"]}}',
-            "utterances lack some of token error rate, .*; evaluate data with pinyin again",
+            "not have all values of each utterance .*; evaluate the teacher again, on data that has pinyin",
         ),
     ],
 )

@@ -169,7 +169,7 @@ def test_token_files_without_a_token(tmp_path, content):
     path = tmp_path / "token"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(
-        errors.UserError, match=r"token has no valid token; write one word of ASCII characters"
+        errors.UserError, match=r"token has no valid token; write a single word of ASCII characters"
     ):
         serve.read_token(str(path))
 
@@ -211,7 +211,7 @@ def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
 @pytest.mark.long
 def test_a_server_that_is_open_to_all_says_so(tiny_export):
     with served.Served(tiny_export.export_dir, "--host=0.0.0.0") as program:
-        said = "--host=0.0.0.0: every machine that reaches the server can use it; pass --token_file"
+        said = "--host=0.0.0.0: anyone who can reach the server can use it; pass --token_file to require"
         code, log = program.stop(signal.SIGTERM)
         assert (code, log.count(said)) == (0, 1)
 

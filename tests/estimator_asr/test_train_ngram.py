@@ -28,7 +28,7 @@ def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
         "estimator_asr.train_ngram", f"--data_dir={text_dir}", "--order=2", f"--output_file={path}"
     )
     assert done.returncode == 0, done.stderr
-    fixed = "discounts 0.500, 1.000, 1.500 (fixed: the text is too small to estimate them)"
+    fixed = "discounts 0.500, 1.000, 1.500 (defaults: the text is too small or too regular to estimate them)"
     assert done.stdout.splitlines() == [
         f"1-grams: kept 8 of 8, {fixed}",
         f"2-grams: kept 8 of 8, {fixed}",
@@ -145,9 +145,7 @@ def test_data_without_a_train_split_is_refused(tmp_path):
 
 def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
     config = train_ngram.TrainNgramConfig(("no",), str(tmp_path / "models" / "x.arpa"))
-    with pytest.raises(
-        errors.UserError, match="models: directory does not exist; create it or change --output_f"
-    ):
+    with pytest.raises(errors.UserError, match="models does not exist; create it, or choose another file"):
         train_ngram.train(config)
 
 
@@ -161,9 +159,9 @@ def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
         ({"prune": (-1,)}, "flag --prune=-1: expected at least 0"),
         (
             {"prune": ()},
-            "flag --prune= must begin with 0 and must not decrease; pass for example --prune=0,0,1",
+            "the values of --prune= must begin with 0 and must not decrease; pass, for example, --prune",
         ),
-        ({"prune": (1, 1)}, "flag --prune=1,1 must begin with 0 and must not decrease"),
+        ({"prune": (1, 1)}, "the values of --prune=1,1 must begin with 0 and must not decrease"),
         ({"prune": (0, 2, 1)}, "flag --prune=0,2,1 must begin with 0 and must not decrease"),
     ],
 )

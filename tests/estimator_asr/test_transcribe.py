@@ -101,8 +101,9 @@ def test_tokens_that_the_language_model_lacks_cause_a_warning(tiny_export, recor
     version_dir = sorted((tmp_path / "export").iterdir())[0]
     assert warnings == [
         f"warning: {version_dir}: the language model lacks 3 of the 5 tokens of the acoustic model and reads "
-        "them as <unk>: ma5, shi4, tian1. Where one of them is spoken, it writes any hanzi that fits the "
-        "context, however it is pronounced. Train it on text that contains them.\n",
+        "them as <unk>: ma5, shi4, tian1. Where such a token is spoken, the transcript gets hanzi that fit "
+        "the context, however they are pronounced. Train the language model on text that contains these "
+        "tokens.\n",
         "",
     ]
 
@@ -150,7 +151,7 @@ def test_nan_samples_are_refused(tiny_export, tmp_path):
 
 def test_samples_too_loud_for_finite_features_are_refused(tmp_path):
     soundfile.write(tmp_path / "loud.wav", np.float32([0, 3e29] * 8000), 16000, subtype="FLOAT")
-    with pytest.raises(errors.UserError, match=r"loud.wav: peak is 3e\+29, expected 1 at full scale; save"):
+    with pytest.raises(errors.UserError, match=r"loud.wav: peak is 3e\+29, but full scale is 1; save"):
         transcribe_file(None, tmp_path / "loud.wav")
 
 
@@ -161,7 +162,7 @@ def test_missing_flag_is_named():
 
 def test_a_missing_file_argument_is_refused():
     with pytest.raises(
-        errors.UserError, match="transcribe: there is no FILE; pass audio files after the flags"
+        errors.UserError, match="transcribe: no recordings to transcribe; pass audio files or folders after"
     ):
         transcribe.main(transcribe.TranscribeConfig(saved_model="EXPORT"), [])
 
@@ -236,7 +237,7 @@ def test_an_output_that_cannot_be_written_fails_alone(tiny_export, recordings, t
 
 def test_an_empty_output_directory_is_refused():
     with pytest.raises(
-        errors.UserError, match="--output_dir is missing; pass it .directory for one file per"
+        errors.UserError, match="--output_dir is missing; pass it .directory in which to write one"
     ):
         transcribe.TranscribeConfig(saved_model="EXPORT", output_dir="")
 
@@ -325,7 +326,7 @@ def test_outputs_of_a_killed_run_are_replaced_but_not_other_files(tiny_export, r
     (tmp_path / "other").mkdir()
     shutil.copy(recordings / "b.flac", tmp_path / "other" / "a.wav")
     with pytest.raises(
-        errors.UserError, match="out/a.json exists already; move it, or choose another --output_dir"
+        errors.UserError, match="out/a.json already exists; move this file, or choose another --output_dir"
     ):
         transcribe_folder(tiny_export, tmp_path / "other", "out")
     assert list_outputs(out) == expected
@@ -338,7 +339,7 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
         with pytest.raises(errors.UserError) as refused:
             transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
         assert str(refused.value) == (
-            f"{out} has json transcripts of another export or of other hotwords; choose another "
+            f"{out} has json transcripts made with another export or other hotwords; choose another "
             f"--output_dir, or move the transcripts and remove {out}/.transcribe/json"
         )
         moved = {path: path.read_bytes() for path in out.glob("*.json")}
@@ -386,8 +387,8 @@ def test_engines_need_files_and_an_output_directory(settings, words):
     with pytest.raises(errors.UserError) as refused:
         transcribe.main(transcribe.TranscribeConfig(saved_model="none", **settings), words)
     assert str(refused.value) == (
-        "transcribe: --runner and --num_workers work only with --output_dir=DIR and with files or folders "
-        "(not -); omit them, or pass both"
+        "transcribe: --runner and --num_workers need --output_dir=DIR and recordings that are files, not "
+        "standard input (-); omit these flags, or pass --output_dir and files or folders"
     )
 
 
@@ -414,7 +415,7 @@ def test_standard_input_to_a_directory(tiny_export, recordings, tmp_path, monkey
         (name,) = list_outputs(tmp_path)
         assert name == "stdin.txt"
         with pytest.raises(
-            errors.UserError, match="stdin.txt exists already; move it, or choose another --output_dir"
+            errors.UserError, match="stdin.txt already exists; move this file, or choose another --output_dir"
         ):
             transcribe.main(transcribe.TranscribeConfig(**flags), ["-"])
         (tmp_path / "stdin.txt").unlink()
@@ -489,7 +490,11 @@ def test_live_prints_what_comes_through_a_pipe(tiny_export):
     [
         ({"format": "json"}, [], "--format=json has no effect with --live, which prints text"),
         ({"output_dir": "x"}, [], "--output_dir=x has no effect with --live"),
-        ({}, ["a.wav"], "--live: FILE is a.wav; pass none for the microphone, or - for a pipe"),
+        (
+            {},
+            ["a.wav"],
+            r"--live does not transcribe files \(a.wav\); omit FILE to use the microphone, or pass",
+        ),
     ],
 )
 def test_live_takes_the_microphone_or_a_pipe(settings, words, sentence):

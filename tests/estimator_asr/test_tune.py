@@ -85,7 +85,7 @@ def test_the_tuned_settings_are_saved_and_used_by_evaluate(tiny_export, model_di
     before = evaluate_errors(tiny_export, model_dir, tmp_path / "before")
     found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
     names = [step.name for step in found.steps]
-    assert names == ["greedy", "beam search", "n-gram model", "choice by the attention decoder"]
+    assert names == ["greedy", "beam search", "n-gram model", "reranking by the attention decoder"]
     greedy, beam, _, best = (step.errors[utterances.TOKEN_ERROR_RATE] for step in found.steps)
     assert beam == before and best < beam
     assert evaluate_errors(tiny_export, model_dir, tmp_path / "after") == best
@@ -116,14 +116,14 @@ def test_the_program_prints_each_step(tiny_export, model_dir, ngram, capsys):
     tune.main(make_config(tiny_export, model_dir, language_model_dir=tiny_export.language_dir, ngram=ngram))
     lines = capsys.readouterr().out.splitlines()
     steps = ["greedy", "beam search", "n-gram model"]
-    steps += ["choice by the attention decoder", "choice by the language model"]
+    steps += ["reranking by the attention decoder", "reranking by the language model"]
     assert [line.split(":")[0] for line in lines] == [*steps, "confidence", lines[-1].split(":")[0]]
     total = sum(len(pronunciation.split()) for _, _, pronunciation, _ in tiny_export.utterances.values())
     counts = rf".*: \d+ of {total} tokens wrong, \d+ of {total} characters wrong"
     assert all(re.fullmatch(counts, line) for line in lines[:5])
     assert "whisper" not in lines[-1]
-    assert lines[-1].startswith("ngram_weight ") and f": saved in {model_dir}, " in lines[-1]
-    assert lines[-1].endswith(f"drawn in {model_dir}/tuning.png")
+    assert lines[-1].startswith("best settings: ngram_weight ") and f"; saved in {model_dir}, " in lines[-1]
+    assert lines[-1].endswith(f"plotted in {model_dir}/tuning.png")
     saved = json.loads((model_dir / "decoding.json").read_text(encoding="utf-8"))
     assert saved["decode"]["confidence_scale"] > 0
 
@@ -143,7 +143,7 @@ def test_counts_are_printed_with_totals_and_zero_weights_are_not(found, named, c
     tune._print(result, tune.TuneConfig("AM", data_dir=("DATA",)))
     assert capsys.readouterr().out.splitlines() == [
         "beam search: 42 of 1,201 tokens wrong, 1,043 of 1,234 characters wrong",
-        f"{named}: saved in AM, drawn in AM/tuning.png",
+        f"best settings: {named}; saved in AM, plotted in AM/tuning.png",
     ]
 
 
@@ -178,7 +178,7 @@ def test_no_utterance_is_chosen(tiny_export, monkeypatch):
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.acoustic_dir, max_utterances=1))
     assert str(refused.value) == (
-        "tune: --max_utterances=1 chooses none of 8 utterances; set a larger number"
+        "tune: --max_utterances=1 selects none of the 8 utterances; set a larger number"
     )
 
 
@@ -282,8 +282,8 @@ def test_a_language_model_alone_needs_an_ngram_model():
     with pytest.raises(errors.UserError) as refused:
         tune.TuneConfig(language_model_dir="LM", data_dir=("DATA",))
     assert str(refused.value) == (
-        "tune: a language model alone needs --ngram, an ARPA file of characters; make one with "
-        "python -m estimator_asr.train_ngram --unit=character"
+        "tune: --language_model_dir without --acoustic_model_dir needs --ngram, an ARPA file of characters; "
+        "create such a file with python -m estimator_asr.train_ngram --unit=character"
     )
 
 
@@ -291,7 +291,8 @@ def test_a_model_to_tune_is_needed():
     with pytest.raises(errors.UserError) as refused:
         tune.TuneConfig(data_dir=("DATA",))
     assert str(refused.value) == (
-        "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the model to tune"
+        "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the directory of the "
+        "model to tune"
     )
 
 
@@ -404,7 +405,7 @@ def test_an_export_with_whispers_decoder_makes_the_errors_that_tune_counted(whis
     path = whisper_models
     found = tune_whisper(path)
     step = found.steps[-1]
-    assert step.name == "choice by Whisper's decoder"
+    assert step.name == "reranking by Whisper's decoder"
     assert (
         step.errors[utterances.CHARACTER_ERROR_RATE] < found.steps[-2].errors[utterances.CHARACTER_ERROR_RATE]
     )

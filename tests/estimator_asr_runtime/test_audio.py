@@ -182,8 +182,8 @@ def test_statuses_are_those_of_the_export():
 
     names = ("OK", "MALFORMED", "EMPTY", "SILENT", "NOT_FINITE", "TOO_LONG", "UNFINISHED")
     assert [getattr(of_export, name) for name in names] == list(statuses.SENTENCES)
-    assert f"at least {audio_files.SILENT_PEAK:g} of full scale" in statuses.SENTENCES[statuses.SILENT]
-    assert statuses.SENTENCES[statuses.NOT_FINITE] == of_export.NOT_FINITE_PROBLEM
+    assert f"peak below {audio_files.SILENT_PEAK:g} of full scale" in statuses.SENTENCES[statuses.SILENT]
+    assert statuses.SENTENCES[statuses.NOT_FINITE] == f"{of_export.NOT_FINITE_PROBLEM}; save it again"
     assert (statuses.SILENT_PEAK, statuses.LOUDEST_PEAK) == (
         np.float32(audio_files.SILENT_PEAK),
         np.float32(of_export.LOUDEST_PEAK),

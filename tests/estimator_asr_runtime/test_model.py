@@ -59,7 +59,7 @@ def test_a_model_with_all_parts(tmp_path):
 
 
 def test_no_model(tmp_path):
-    expected = "pass the directory of an export as ONNX or LiteRT"
+    expected = "pass an export directory that contains an ONNX or LiteRT model"
     assert refuse(tmp_path) == f"model.json: No such file or directory; {expected}"
 
 

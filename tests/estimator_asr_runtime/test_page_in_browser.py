@@ -147,7 +147,11 @@ def test_audio_that_cannot_be_recognised_has_a_message(page, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("language.onnx", None, "the web server responds with status 404 for model/language.onnx"),
+        (
+            "language.onnx",
+            None,
+            "the web server responded to the request for model/language.onnx with status 404",
+        ),
         ("tokens.txt", b"?", "model/tokens.txt is damaged"),
     ],
 )

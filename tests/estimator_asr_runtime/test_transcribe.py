@@ -40,9 +40,9 @@ def test_a_bad_file_has_an_error_and_the_others_are_transcribed(speech, tmp_path
     assert transcribe.main(["--model=m", *bad, speech]) == 1
     printed = capsys.readouterr()
     assert printed.out == f"{speech}\tni3 hao3\tni3 hao3\n"
-    silent = "audio is silent, expected a peak of at least 0.0005 of full scale; its transcript is empty"
+    silent = "is silent (peak below 0.0005 of full scale), so its transcript is empty"
     missing = "No such file or directory; pass the path of an audio file"
-    assert printed.err == f"{bad[0]}: {silent}\n{bad[1]}: {missing}\n"
+    assert printed.err == f"{bad[0]} {silent}\n{bad[1]}: {missing}\n"
 
 
 def test_a_recording_that_was_cut_off_has_a_transcript_and_a_warning(speech, capsys):
@@ -91,8 +91,8 @@ def test_hotwords_are_read_from_a_file(speech, tmp_path, capsys):
     assert made == [["号 hao3 3"]]
     path.write_bytes(b"\xff")
     os.mkfifo(tmp_path / "pipe")
-    reasons = {path: "is not UTF-8", tmp_path / "none": "No such file or directory"}
-    for name, reason in {**reasons, tmp_path / "pipe": "is not a regular file"}.items():
+    reasons = {path: "the file is not UTF-8", tmp_path / "none": "No such file or directory"}
+    for name, reason in {**reasons, tmp_path / "pipe": "the path is not a regular file"}.items():
         assert transcribe.main(["--model=m", f"--hotwords_file={name}", speech]) == 1
         expected = f"{name}: {reason}; pass a text file with one hotword per line\n"
         assert capsys.readouterr().err == expected

@@ -165,7 +165,7 @@ class AudioBlocks:
 
 
 def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
-    """Returns a reader and the result of read(reader); uses FFmpeg if libsndfile cannot read everything."""
+    """Returns a reader and read(reader); uses FFmpeg if libsndfile cannot read the whole file."""
     try:
         with audio_stream.noticing_failed_reads(file):
             reader = audio_stream.AudioReader(file)

@@ -31,7 +31,7 @@ class Text(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The distinct n-grams of one order, sorted by context and word; all are int64 [num_ngrams]."""
+    """The distinct n-grams of one order, sorted by context and word; all fields are int64 [num_ngrams]."""
 
     contexts: np.ndarray  # index of the n-gram without its last word, in the next lower order
     words: np.ndarray  # the last word

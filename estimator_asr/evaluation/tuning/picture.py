@@ -63,9 +63,9 @@ def draw_confidences(axes, result: search.TuningResult) -> None:
     axes.set_xticks(places + _BAR / 2, [f"{names[i]}\n{bins.counts[i]:,}" for i in used])
     axes.margins(y=0.1)
     (*_, unit) = (LABELS[measure] for measure in result.num_labels)
-    axes.set(xlabel=f"confidence, and number of {unit} that have it", ylabel=f"wrong {unit}")
+    axes.set(xlabel=f"range of confidence, and number of {unit} in it", ylabel=f"wrong {unit}")
     before, fitted = (
         100 * calibration.calibration_error(each) for each in (result.uncalibrated, result.fitted)
     )
-    title = f"calibration error {before:.1f} %; fitted on the other half: {fitted:.1f} %"
+    title = f"calibration error: {before:.1f} %; when fitted on the other half, {fitted:.1f} %"
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, title=title)

@@ -48,7 +48,7 @@ class TuningResult(NamedTuple):
 
 
 class Search:
-    """Tries decoding settings on a bench and shows a progress bar."""
+    """A search for the best decoding settings on a bench; shows a progress bar."""
 
     def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
         self._bench, self._measures = bench, measures
@@ -70,10 +70,10 @@ class Search:
             steps.append(self._step("n-gram model", best))
         if self._has_decoder:
             best = self._choose_weight(best, "attention_weight", _TOKENS)
-            steps.append(self._step("choice by the attention decoder", best))
+            steps.append(self._step("reranking by the attention decoder", best))
         if self._bench.language:
             best = self._choose_weight(best, "language_weight", _CHARACTERS)
-            steps.append(self._step("choice by the language model", best))
+            steps.append(self._step("reranking by the language model", best))
         if whisper:
             steps.append(self._choose_whisper(best, steps[-1].errors, whisper.list_choices(best)))
             best = steps[-1].settings
@@ -125,7 +125,9 @@ class Search:
             }
             weights = {"whisper_language_weight": language, "whisper_weight": whisper}
             steps.append((dataclasses.replace(start, **weights), errors))
-        return DecodingStep("choice by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS]))
+        return DecodingStep(
+            "reranking by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS])
+        )
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
         """Returns `start` with the change that makes the fewest errors; on a tie, with the first one."""

@@ -66,8 +66,8 @@ def read_batches(
         yield batch
     if batch is None:
         raise errors.UserError(
-            f"tune: --max_utterances={max_utterances} chooses none of {source.num_utterances} utterances; "
-            "set a larger number"
+            f"tune: --max_utterances={max_utterances} selects none of the {source.num_utterances} "
+            "utterances; set a larger number"
         )
 
 

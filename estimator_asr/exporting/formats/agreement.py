@@ -27,7 +27,7 @@ EXACT = "float32"
 TOLERANCE = 1e-3  # allowed difference between scores, times or confidences; relative for values above 1
 MOST_CHANGED = 0.01  # fraction of characters that rounded weights may change
 _ADVICE = (
-    "Nothing was exported. Leave {0} out of --format, and report this with the versions of its libraries."
+    "Nothing was exported. Omit {0} from --format, and report the error with the versions of {0}'s libraries."
 )
 
 
@@ -45,8 +45,8 @@ class Agreement:
 
     def __str__(self) -> str:
         if self.weights == EXACT:
-            agreed = f"{self.format} agrees with the SavedModel in {self.num_recordings} recordings"
-            return f"{agreed}; scores differ by {self.largest_difference:.1e} at most"
+            agreed = f"{self.format} agrees with the SavedModel on {self.num_recordings} recordings"
+            return f"{agreed}; scores differ by at most {self.largest_difference:.1e}"
         changed = f"{self.num_changed} of {self.num_characters} characters ({self.num_recordings} recordings)"
         return f"{self.weights} {self.format} differs from the {EXACT} SavedModel in {changed}"
 
@@ -89,7 +89,7 @@ def compare(
             expected, got = _recognise(model, waveform), other.recognise(waveform)
             agreement.count(expected["transcript"], got["transcript"])
             if weights == EXACT:
-                where = f"export: {utterance.utterance_id} in {name}"
+                where = f"export: utterance {utterance.utterance_id} in {name}"
                 certificate.compare(where, expected, got, _ADVICE.format(name))
     if weights == EXACT:
         agreement.num_ties = certificate.num_ties
@@ -107,7 +107,7 @@ def _as_user_errors(name: str) -> Iterator[None]:
     except errors.UserError:  # the outputs differ
         raise
     except (LookupError, ValueError) as error:  # the outputs have other names or shapes
-        problem = f"{name} has other outputs than the SavedModel ({type(error).__name__}: {error})"
+        problem = f"the outputs of {name} do not match the SavedModel's ({type(error).__name__}: {error})"
         raise errors.UserError(f"export: {problem}. {_ADVICE.format(name)}") from error
 
 

@@ -41,14 +41,14 @@ def check(
         check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
         raise errors.UserError(
-            f"{acoustic.model.path} searches with Whisper's decoder, which --format={','.join(names)} "
+            f"{acoustic.model.path} uses Whisper's decoder, which --format={','.join(names)} "
             "does not support; pass --nowhisper_decoder"
         )
     if names and all(utterance.waveform is None for utterance in utterances):
         raise errors.UserError(
-            f"export: no recording of the split was found. --format={','.join(names)} needs recordings, on "
-            "which the format must agree with the SavedModel. Pass the --data_dir of a corpus whose audio "
-            "was not moved."
+            f"export: none of the split's recordings was found. --format={','.join(names)} needs "
+            "recordings to check that the format agrees with the SavedModel. Pass a --data_dir whose "
+            "recordings have not been moved."
         )
 
 
@@ -59,7 +59,7 @@ def check_installed(name: str) -> None:
             importlib.import_module(module)
     except ImportError as error:
         raise errors.UserError(
-            f"export: {error.name} cannot be imported ({error}), but --format={name} needs it; run "
+            f"export: --format={name} needs {error.name}, which cannot be imported ({error}); run "
             "pip install 'estimator-asr[formats]'"
         ) from error
 

@@ -84,8 +84,8 @@ def _check_size(name: str) -> None:
     num_bytes = sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
     if num_bytes > _MOST_BYTES:
         raise errors.UserError(
-            f"export: the {name} graph has weights of {num_bytes / 1e9:.1f} GB, expected at most "
-            f"{_MOST_BYTES / 1e9:.1f} GB for --format; leave out --format, or choose a smaller encoder"
+            f"export: the weights of the {name} graph have {num_bytes / 1e9:.1f} GB, but --format supports "
+            f"at most {_MOST_BYTES / 1e9:.1f} GB; omit --format, or choose a smaller encoder"
         )
 
 

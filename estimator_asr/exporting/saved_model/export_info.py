@@ -56,9 +56,9 @@ class UnreadTokens:
         """Returns a warning that lists the tokens; `language` and `acoustic` name the two models."""
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
-            f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where one of them is spoken, it "
-            "writes any hanzi that fits the context, however it is pronounced. Train it on text "
-            "that contains them."
+            f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where such a token is spoken, the "
+            "transcript gets hanzi that fit the context, however they are pronounced. Train the language "
+            "model on text that contains these tokens."
         )
 
 
@@ -131,7 +131,7 @@ def load(version_dir: str) -> ExportInfo:
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
     if info.sha256 != digest(values):
-        raise errors.UserError(f"{path} is damaged: its sha256 is not the one that it records; {_ADVICE}")
+        raise errors.UserError(f"{path} is damaged: its content does not match the sha256 in it; {_ADVICE}")
     return info
 
 

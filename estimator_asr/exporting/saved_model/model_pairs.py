@@ -32,18 +32,18 @@ def check(
     """
     output_type, input_type = acoustic.config.token_type, language.config.token_type
     if _READ_TOKEN_TYPES.get(output_type) != input_type:
-        pairs = [f"{reader} reads {token_type}" for token_type, reader in _READ_TOKEN_TYPES.items()]
+        pairs = [f"{token_type} with {reader}" for token_type, reader in _READ_TOKEN_TYPES.items()]
         raise errors.UserError(
-            f"{program}: --acoustic_model_dir={acoustic.path} writes token type {output_type} and "
-            f"--language_model_dir={language.path} reads token type {input_type}, which do not match "
-            f"({', '.join(pairs)}); leave out the language model, or train both on matching token types"
+            f"{program}: --acoustic_model_dir={acoustic.path} outputs {output_type} tokens, but "
+            f"--language_model_dir={language.path} reads {input_type} tokens (token types that match: "
+            f"{', '.join(pairs)}); omit the language model, or train both models on matching token types"
         )
     tokens = set(acoustic.tokens.tokens[1:])
     if output_type == input_type and tokens.isdisjoint(language.tokens.tokens):
         raise errors.UserError(
-            f"{program}: --language_model_dir={language.path} knows none of the {len(tokens)} tokens of "
-            f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(tokens)} against "
-            f"{errors.list_examples(language.tokens.tokens[1:])}); train both on the same token type"
+            f"{program}: --language_model_dir={language.path} has none of the {len(tokens)} tokens of "
+            f"--acoustic_model_dir={acoustic.path} ({errors.list_examples(language.tokens.tokens[1:])} "
+            f"instead of {errors.list_examples(tokens)}); train both models on the same tokens"
         )
     if acoustic.whisper is not None:
         want = {name: getattr(language.config, f"{name}_sha256") for name in ("characters", "readings")}

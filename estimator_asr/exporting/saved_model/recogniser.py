@@ -74,7 +74,7 @@ class LoadedVersion:
         if hotwords and signature in self.definitions and twin not in self.definitions:
             raise errors.UserError(
                 f"{self.version_dir}: the model does not support hotwords, which need syllable tokens and "
-                "beam search; export such a model with --decoding=beam, or leave out the hotwords"
+                "beam search; export a syllable model with --decoding=beam, or omit the hotwords"
             )
         with _as_user_errors(self.version_dir):
             definition = self.definitions[twin if hotwords else signature]

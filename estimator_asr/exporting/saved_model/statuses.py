@@ -21,10 +21,8 @@ MAX_CHUNKS = 128  # maximum chunks read from a WAV file, so that no file can kee
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak overflows float32
 LARGEST_FEATURE = 1e14  # log features are below 100; squares of values much above the limit overflow float32
 
-# Follows the name of a file in messages of the server.
-NOT_FINITE_PROBLEM = (
-    f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale; save it again"
-)
+# Follows the name of a file or message in errors of the server; advice is appended.
+NOT_FINITE_PROBLEM = f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale"
 
 
 def find_max_seconds(config: frontend.FrontendConfig) -> int:

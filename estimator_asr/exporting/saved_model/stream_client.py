@@ -13,7 +13,7 @@ State = dict[str, np.ndarray]  # one row per stream; for a single stream, withou
 
 
 class StreamClient(NamedTuple):
-    """Recognises pieces of streams with the signatures stream_start and stream (or stream_features)."""
+    """A recogniser of pieces of streams, with the signatures stream_start and stream (or stream_features)."""
 
     starts: recogniser.Recogniser
     pieces: recogniser.Recogniser

@@ -37,7 +37,7 @@ class TrainedModel(NamedTuple):
             )
         if not streams.can_stream(self.model):
             raise errors.UserError(
-                f"{self.model.path}: --decoding is {decoding}, expected beam for streams; leave out the flag"
+                f"{self.model.path}: decoding is {decoding}, but streams need beam; pass --decoding=beam"
             )
         acoustic = dataclasses.replace(
             config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames

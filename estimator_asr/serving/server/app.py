@@ -90,7 +90,7 @@ async def _respond_to_error(request: requests.Request, error: Exception) -> resp
 
 
 class Health:
-    """/healthz: sends a second of noise through the queue and threads, to check that the model recognises it.
+    """Route /healthz: sends a second of noise through queue and threads, to check that it is recognised.
 
     The noise may have to wait for a long batch. The server is then reported as busy, not as failed, until
     that batch has taken much longer than predicted (batching.Batcher.stalls_at). Requests to /healthz within

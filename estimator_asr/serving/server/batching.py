@@ -72,8 +72,8 @@ class ItemQueue:
         waiting = sum(item.seconds for item in self.items if batch and item.turn <= batch[-1].turn)
         excess = waiting + seconds - self._max_seconds
         if waiting and excess > 0 and not is_urgent:
-            sizes = f"{waiting:.0f} s of audio are waiting and this request has {seconds:.0f} s"
-            problem = f"{sizes} (limit: {self._max_seconds:g} s together)"
+            sizes = f"{waiting:.0f} s of audio are waiting, and this request has {seconds:.0f} s"
+            problem = f"{sizes} (limit: {self._max_seconds:g} s in total)"
             raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
         self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 
@@ -99,7 +99,7 @@ class ItemQueue:
 
 
 class Batcher:
-    """Recognises queued items in batches; `recognise` returns only while `run` is running.
+    """A worker that recognises queued items in batches; `recognise` returns only while `run` is running.
 
     Attributes:
         queue: the waiting items.

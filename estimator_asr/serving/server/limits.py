@@ -13,27 +13,31 @@ class Limits(config_flags.Checked):
 
     max_batch_size: int = config_flags.setting(16, "maximum number of utterances in a batch", minimum=1)
     batch_delay_ms: float = config_flags.setting(
-        50.0, "longest time that an utterance waits for others to arrive for its batch, in ms", minimum=0
+        50.0, "maximum time in ms that an utterance waits for others to join its batch", minimum=0
     )
     max_queue_seconds: float = config_flags.setting(
         600.0,
         "maximum seconds of audio in the queue; further requests are refused with status 429",
         positive=True,
     )
-    max_request_mb: float = config_flags.setting(32.0, "largest request in MiB", positive=True)
+    max_request_mb: float = config_flags.setting(32.0, "maximum size of a request in MiB", positive=True)
     max_audio_seconds: float = config_flags.setting(
         600.0,
-        "longest recording for /v1/audio/transcriptions, and total audio of a :predict request, in seconds",
+        "maximum seconds of audio in a stream or a request; for :predict, of all its utterances together",
         positive=True,
     )
     max_body_seconds: float = config_flags.setting(
-        30.0, "seconds for a request to arrive; ten minutes of WAV in 30 s need 5 Mbit/s", positive=True
+        30.0,
+        "maximum seconds until a request has arrived; ten minutes of WAV in 30 s need 5 Mbit/s",
+        positive=True,
     )
     max_connections: int = config_flags.setting(
         500, "maximum number of connections with an open request", minimum=1
     )
     idle_seconds: float = config_flags.setting(
-        75.0, "seconds until an idle connection is closed; proxies close theirs after 60", positive=True
+        75.0,
+        "seconds until an idle connection is closed; proxies often close theirs after 60 s",
+        positive=True,
     )
     stop_seconds: float = config_flags.setting(
         30.0, "seconds that open requests have to finish when the server is stopped", positive=True

@@ -112,7 +112,9 @@ class _Stream:
             else:
                 command = live_messages.read_command(message["text"])
                 if command.hotwords and self._live.num_samples:
-                    raise api_errors.refuse("hotwords came after audio; send them before the first samples")
+                    raise api_errors.refuse(
+                        "hotwords arrived after audio; send hotwords before the first samples"
+                    )
                 self._hotwords, self._is_over = command.hotwords or self._hotwords, command.is_end
                 if self._hotwords:  # the streaming signature does not support hotwords
                     self._segment, self._live.step_seconds = None, live.STEP_SECONDS
@@ -130,8 +132,8 @@ class _Stream:
         except asyncio.TimeoutError:
             waited = self._waited + time.monotonic() - began
             problem = (
-                f"the stream has only {self._seconds:.0f} s of audio after {waited:.0f} s (limit: "
-                f"{patience:g} s less); send silence too, or end the stream"
+                f"the stream has only {self._seconds:.0f} s of audio after {waited:.0f} s and may fall at "
+                f"most {patience:g} s behind; send silence during pauses, or end the stream"
             )
             raise api_errors.ApiError(408, problem) from None
         self._waited += time.monotonic() - began
@@ -148,7 +150,7 @@ class _Stream:
             self._has_news.set()
         most = self._parts.limits.max_audio_seconds
         if self._seconds > most:
-            raise api_errors.refuse(f"the stream's audio is longer than {most:g} s; begin another stream")
+            raise api_errors.refuse(f"the stream's audio is longer than {most:g} s; start another stream")
         while self._live.is_full:
             self._has_room.clear()
             await self._has_room.wait()

@@ -20,7 +20,7 @@ _ADVICE = "send only the samples of one channel, or send the whole file to /v1/a
 
 
 class Audio:
-    """Decodes the samples of one stream.
+    """A decoder for the samples of one stream.
 
     Attributes:
         rate: sample rate of the stream in Hz.
@@ -50,7 +50,7 @@ class Audio:
             )
         samples = np.frombuffer(content, self._dtype).astype(np.float32) * np.float32(self._scale)
         if not np.isfinite(samples).all() or np.max(np.abs(samples), initial=0) > statuses.LOUDEST_PEAK:
-            raise api_errors.refuse(f"message: {statuses.NOT_FINITE_PROBLEM}")
+            raise api_errors.refuse(f"the message {statuses.NOT_FINITE_PROBLEM}; send finite samples")
         return samples
 
     def make_resampler(self, sample_rate: int) -> Callable[..., np.ndarray]:

@@ -42,7 +42,7 @@ _HEADERS = {
 
 
 class Observed:
-    """Gives each request an id, checks it, counts it by route and status, and logs server errors.
+    """ASGI middleware that gives each request an id, checks and counts the request, and logs server errors.
 
     A request that is cancelled because the server stops also gets a response.
     """
@@ -82,7 +82,7 @@ class Observed:
             await (self._refuse(scope) or self._app)(scope, receive, send)
         except asyncio.CancelledError:
             if not statuses:
-                message = "the server stopped before the request was done; send it again"
+                message = "the server stopped before the request was finished; send it again"
                 error = api_errors.ApiError(503, message, api_errors.CLOSE)
                 await api_errors.respond(scope["path"], error)(scope, receive, send)
         except Exception as error:  # Starlette has already responded with status 500
@@ -134,7 +134,7 @@ def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) 
         raise api_errors.ApiError(403, message)
     is_open = scope["path"] in _WITHOUT_TOKEN or scope["path"].startswith(_PAGE)
     if token is not None and not is_open and not _has_token(scope, headers, token):
-        message = "the bearer token is missing or wrong; send the server's token (--token_file)"
+        message = "the bearer token is missing or wrong; send the token from the server's --token_file"
         raise api_errors.ApiError(401, message, {"www-authenticate": "Bearer"})
 
 

@@ -38,7 +38,7 @@ for _name in ("python_multipart", "multipart"):
 
 
 class _Parser(formparsers.MultiPartParser):
-    """Treats the part `file` as a file, even if its header has only `filename*` or no file name at all."""
+    """A parser that treats the part `file` as a file, even if its header has only `filename*` or no name."""
 
     def on_headers_finished(self) -> None:
         part = self._current_part
@@ -91,14 +91,16 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
 async def _read(form: datastructures.FormData) -> Form:
     file = form.get("file")
     if not isinstance(file, datastructures.UploadFile):
-        raise api_errors.refuse("the form has no field file; send the recording as a file in it", "file")
+        raise api_errors.refuse(
+            "the form has no field named file; send the recording as a file in this field", "file"
+        )
     fields = collections.defaultdict(list)
     for name, value in form.multi_items():
         base = name.partition("[")[0]  # drops the brackets of names such as timestamp_granularities[]
         if isinstance(value, str) and value:
             pattern, expected = _FIELDS.get(base, (".*", ""))
             if not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
-                message = f"{name[:80]} is {value[:80]!r}, expected {expected}; fix it, or leave it out"
+                message = f"{name[:80]} is {value[:80]!r}, expected {expected}; fix or omit the field"
                 raise api_errors.refuse(message, base)
             fields[base].append(value)
     formats = fields["response_format"] or ["json"]

@@ -49,7 +49,7 @@ def list_local_hosts(host: str, bound: socket.socket) -> Optional[tuple[str, ...
 
 
 class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
-    """Responds to upgrades that the package websockets refuses; uvicorn would not respond."""
+    """A WebSocket protocol that responds to upgrades which websockets refuses; uvicorn would not respond."""
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

@@ -27,7 +27,7 @@ Row = Mapping[str, "bytes | np.ndarray"]  # the inputs of one utterance, without
 
 
 class Group(NamedTuple):
-    """Items can share a batch only if their groups are equal, including the hotwords."""
+    """Batching key: items can share a batch only if their groups are equal, including the hotwords."""
 
     version: ServedVersion
     signature: str
@@ -112,7 +112,7 @@ class ServedVersion:
         if signature not in self.definitions:
             raise api_errors.refuse(
                 "the model does not support hotwords, because it is not a syllable model with beam search; "
-                "leave the hotwords out"
+                "omit the hotwords"
             )
         row = {"waveform": waveform, "num_samples": np.int32(len(waveform))}
         group = Group(self, signature, hotwords, is_interim)

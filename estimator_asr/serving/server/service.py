@@ -106,7 +106,7 @@ async def _wait_for_disconnect(request: requests.Request) -> None:
 
 
 class BodyReader:
-    """Reads request bodies within limits on the size of each, on their total size, and on the time.
+    """A reader of request bodies, with limits on the size of each, on their total size, and on the time.
 
     Attributes:
         num_open: number of request bodies that are being read or are in memory.

@@ -110,7 +110,9 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise api_errors.refuse(f"inputs have different numbers of values ({counts}); send one per utterance")
+        raise api_errors.refuse(
+            f"inputs have different numbers of values ({counts}); send one of each input per utterance"
+        )
     return [dict(zip(columns, row)) for row in zip(*columns.values())], hotwords
 
 

@@ -40,7 +40,7 @@ class Upload(NamedTuple):
 
 
 class UploadDecoder:
-    """Decodes uploads in threads."""
+    """A decoder of uploads, which runs in threads."""
 
     def __init__(self, max_seconds: float, max_upload_seconds: float):
         """`max_seconds` limits the total of long and of short uploads; `max_upload_seconds` limits each."""
@@ -82,8 +82,8 @@ class _Lane:
     async def decode(self, seconds: float, *arguments) -> Upload:
         if self.seconds and self.seconds + seconds > self._max_seconds:
             raise api_errors.overloaded(
-                f"{self.seconds:.0f} s of audio are being decoded and this request has {seconds:.0f} s "
-                f"(limit: {self._max_seconds:g} s together)",
+                f"{self.seconds:.0f} s of audio are being decoded, and this request has {seconds:.0f} s "
+                f"(limit: {self._max_seconds:g} s in total)",
                 self.seconds / _RATE,  # the time that it takes to decode all of them
             )
         self.seconds += seconds
@@ -129,7 +129,7 @@ def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audi
 
 
 class _Checked:
-    """Checks a recording's blocks as they are read; `seconds` is the length of the audio read so far."""
+    """A recording's blocks, checked as they are read; `seconds` is the length of the audio read so far."""
 
     def __init__(self, blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float):
         self._blocks, self._sample_rate, self._max_seconds = blocks, sample_rate, max_seconds
@@ -160,7 +160,7 @@ class _Checked:
                 "convert the file to WAV or FLAC"
             )
         if not np.isfinite(block).all() or np.max(np.abs(block)) > statuses.LOUDEST_PEAK:
-            raise errors.UserError(f"{_NAME}: {statuses.NOT_FINITE_PROBLEM}")
+            raise errors.UserError(f"{_NAME} {statuses.NOT_FINITE_PROBLEM}; save it again")
 
 
 def _check_length(seconds: float, max_seconds: float) -> None:

@@ -23,7 +23,7 @@ _Files = frozenset[tuple[str, int, int]]
 
 
 class Versions:
-    """Keeps the newest version of an export directory loaded.
+    """A loader that keeps the newest version of an export directory loaded.
 
     Attributes:
         current: the newest version that could be loaded; if all versions are removed, the last one served.

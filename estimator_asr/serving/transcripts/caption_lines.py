@@ -111,7 +111,7 @@ def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
 
 
 def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:
-    """Cuts units in two until each line is short enough or cannot be cut any further."""
+    """Splits units in two, recursively, until each part fits on a line or cannot be split any further."""
     width = sum(map(_width, units))
     fits = width <= 1 and units[-1].end - units[0].start <= _LONGEST
     places = [i for i in range(1, len(units)) if _may_break(units[i - 1], units[i])]

@@ -20,7 +20,7 @@ _PCM, _EXTENSIBLE = 1, 0xFFFE  # format tags
 
 
 class HeaderFilter:
-    """Passes raw samples on; removes the header of 16-bit mono WAV at `rate` Hz, and refuses other files."""
+    """A filter for raw samples; removes the header of 16-bit mono WAV at `rate` Hz, refuses other files."""
 
     def __init__(self, rate: int, where: str, advice: str):
         self._rate, self._where, self._advice, self._head = rate, where, advice, b""
@@ -36,7 +36,7 @@ class HeaderFilter:
         if len(self._head) < _MAX_HEAD_BYTES:
             self._head = (self._head + content)[:_MAX_HEAD_BYTES]
             if _FILE.match(self._head):
-                problem = "begins like an audio file, but must be samples without a header"
+                problem = "begins like an audio file, but must contain only samples, without a header"
                 raise errors.UserError(f"{self._where} {problem}; {self._advice}")
         return content
 

@@ -23,7 +23,7 @@ _BLOCK_SECONDS = 0.1
 _MAX_BLOCKS = 600  # maximum queue if the model is slower than the speech: one minute
 _READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
 _POLL_SECONDS = 0.2  # so that Ctrl-C takes effect
-_ADVICE = "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+_ADVICE = "omit --live, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
 _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 
 
@@ -55,7 +55,8 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
         stream = sounddevice.InputStream(blocksize=size, callback=keep, **options)
     except sounddevice.PortAudioError as error:
         raise errors.UserError(
-            f"the microphone cannot be opened ({error}); connect one, or pipe 16-bit samples into --live -"
+            f"the microphone cannot be opened ({error}); connect a microphone, or pipe 16-bit samples "
+            "into --live -"
         ) from error
     with stream:
         print("listening; press Ctrl-C to end", file=sys.stderr, flush=True)
@@ -63,7 +64,10 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
             yield blocks.get()
             if lost.is_set():
                 lost.clear()
-                print("warning: the model is slower than the speech; audio was lost", file=sys.stderr)
+                print(
+                    "warning: some audio was lost, because the model is slower than the speech",
+                    file=sys.stderr,
+                )
 
 
 def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
@@ -145,7 +149,7 @@ def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line:
 
 
 class _WindowRecogniser:
-    """Recognises whole windows, or, if `streams` is set, only the new audio of an unfinished segment."""
+    """A recogniser of whole windows or, if `streams` is set, of an unfinished segment's new audio only."""
 
     def __init__(self, model, streams: Optional[stream_client.StreamClient]):
         self._model, self._streams = model, streams
@@ -170,7 +174,7 @@ class _Failure(NamedTuple):
 
 
 class _Source:
-    """Reads blocks in a thread; `get` raises any exception from that thread."""
+    """A thread that reads blocks; `get` raises any exception from the thread."""
 
     def __init__(self, blocks: Iterable[np.ndarray]):
         self._queue: queue.Queue = queue.Queue(_MAX_BLOCKS)

@@ -99,7 +99,7 @@ def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
 
 
 class Cutter:
-    """Cuts audio that is added chunk by chunk.
+    """A detector of pauses that cuts audio, which is added chunk by chunk, into segments.
 
     Before the first speech it keeps only context, so it never holds more than one segment of audio.
 

@@ -38,7 +38,7 @@ def find_teachers(versions: Sequence) -> Teachers:
     teachers = Teachers([version.find("waveform") for version in versions])
     for version, model in zip(versions, teachers.models):
         if GREEDY not in model.outputs:
-            problem = f"has no output {GREEDY}, so it is from an earlier release"
+            problem = f"has no output {GREEDY}, so it was exported by an earlier release"
             raise errors.UserError(f"{version.version_dir} {problem}; export the model again")
     return teachers
 
@@ -70,7 +70,7 @@ def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -
     if not row["pinyin"]:
         return "nothing was recognised"
     if vocabulary.UNKNOWN in row["pinyin"] + row["text"]:
-        return f"has {vocabulary.UNKNOWN}"
+        return f"contains {vocabulary.UNKNOWN}"
     if row["disagreement"] > max_disagreement:
         return "decodings disagree"
     return "confidence is too low" if row["confidence"] < min_confidence else ""
@@ -99,11 +99,11 @@ def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float
     """Plots the result of `list_candidates` to a PNG file, with a line at the maximum error rate."""
     confidences, *columns = zip(*candidates)
     figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
-    for axis, values, label in zip(axes, columns, ("utterances kept, %", "tokens wrong in them, %")):
+    for axis, values, label in zip(axes, columns, ("utterances kept, %", "wrong tokens in them, %")):
         axis.plot([100 * value for value in values], "o-")
         axis.set(ylabel=label, ylim=(0, None))
     axes[1].axhline(100 * max_error_rate, color="#999999", linewidth=1)
     axes[1].set_xticks(range(len(confidences)), [f"{value:g}" for value in confidences], rotation=60)
-    axes[1].set_xlabel("smallest confidence")
+    axes[1].set_xlabel("minimum confidence")
     figure.savefig(path, dpi=120, format="png", metadata={"Software": None})
     plt.close(figure)

@@ -44,10 +44,10 @@ def find(words: Sequence[str]) -> list[RecordingFile]:
     A file that is named twice, or together with its folder, is returned once, at its first position.
 
     Raises:
-        errors.UserError: a folder has no recordings, or standard input is named twice.
+        errors.UserError: a folder has no recordings, or standard input is given more than once.
     """
     if words.count(STANDARD_INPUT) > 1:
-        raise errors.UserError("transcribe: standard input (-) is named twice; remove one")
+        raise errors.UserError("transcribe: standard input (-) is given more than once; pass it only once")
     by_path = {}
     for word in words:
         stem = "stdin" if word == STANDARD_INPUT else os.path.splitext(os.path.basename(word))[0]
@@ -69,7 +69,7 @@ def _find_in(folder: str) -> Iterator[RecordingFile]:
         yield RecordingFile(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
     if not paths:
         raise errors.UserError(
-            f"{folder} has no audio files (names that end in {', '.join(SUFFIXES)}); choose another folder"
+            f"{folder} has no audio files (names ending in {', '.join(SUFFIXES)}); choose another folder"
         )
 
 
@@ -82,7 +82,7 @@ def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.Audio
     if recording.path != STANDARD_INPUT:
         return audio_files.AudioBlocks(recording.path, sample_rate)
     if sys.stdin is None:
-        raise audio_files.AudioError("standard input is closed; name a file, or pipe audio into the program")
+        raise audio_files.AudioError("standard input is closed; pass a file, or pipe audio into the program")
     try:
         file = tempfile.TemporaryFile()
         shutil.copyfileobj(sys.stdin.buffer, file)
@@ -120,8 +120,8 @@ def check_standard_output(recordings: Sequence[RecordingFile], format: str) -> N
     """Raises errors.UserError if there are several recordings, but the format does not name them."""
     if len(recordings) > 1 and format not in _NAMED:
         raise errors.UserError(
-            f"--format={format} can write only one recording to standard output, but {len(recordings)} are "
-            "named; pass --output_dir"
+            f"--format={format} can write only one transcript to standard output, but there are "
+            f"{len(recordings)} recordings; pass --output_dir"
         )
 
 
@@ -172,7 +172,7 @@ def plan_outputs(
                 f"{path} would be the output of both {sources[path]} and {recording.path}; rename {advice}"
             )
         if (absolute_path(recording), recording.name) not in replaceable and path in existing:
-            raise errors.UserError(f"{path} exists already; move it, or choose another --output_dir")
+            raise errors.UserError(f"{path} already exists; move this file, or choose another --output_dir")
         sources[path] = recording.path
     for path, source in sources.items():
         for folder in map(str, pathlib.PurePath(path).parents):

@@ -80,7 +80,7 @@ def transcribe_all(
 
 
 class Progress:
-    """Shows on a bar how many whole seconds of audio are done, in finished recordings and the current one."""
+    """Progress in whole seconds of audio, in finished recordings and the current one, shown on a bar."""
 
     def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
@@ -114,7 +114,7 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
 
 
 class _CheckedBlocks:
-    """Checks a recording's blocks as they are read; counts the samples and keeps the peak."""
+    """A recording's blocks, checked as they are read; counts the samples and keeps the peak."""
 
     def __init__(self, blocks: Iterable[np.ndarray], path: str):
         self._blocks, self._path = blocks, path
@@ -127,7 +127,7 @@ class _CheckedBlocks:
             self.peak = max(self.peak, float(np.max(np.abs(block))))
             if self.peak > statuses.LOUDEST_PEAK:
                 raise errors.UserError(
-                    f"{self._path}: peak is {self.peak:.0e}, expected 1 at full scale; save the file again"
+                    f"{self._path}: peak is {self.peak:.0e}, but full scale is 1; save the file again"
                 )
             self.num_samples += len(block)
             yield block

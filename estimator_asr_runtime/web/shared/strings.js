@@ -6,7 +6,7 @@ const STRINGS = {
     input: "Speak, or choose a recording",
     record: "Record",
     choose: "Choose a file",
-    drop: "or drop one here",
+    drop: "or drop a file here",
     level: "Level of the microphone",
     stays: "The audio stays in this browser; nothing is sent to a server.",
     hotwords: "Words to expect",

@@ -45,13 +45,13 @@ def test_a_recording_or_its_segment_is_read_at_the_models_sample_rate(recogniser
 @pytest.mark.parametrize(
     "name, reason",
     [
-        ("other", "the data do not name its file"),
-        ("copy", "it is an augmented copy"),
+        ("other", "the data do not list its file"),
+        ("copy", "the utterance is an augmented copy"),
         ("gone", ".*b.wav: audio file does not exist"),
     ],
 )
 def test_a_missing_recording_is_named_with_the_reason(recogniser, name, reason):
-    said = rf"evaluate: {name}: the recording, which --format needs, cannot be read \({reason}\); put "
+    said = rf"evaluate: {name}: --format needs the recording, which cannot be read \({reason}\); move "
     with pytest.raises(errors.UserError, match=said):
         recogniser.run({"utterance_id": np.array([name.encode()])})
 
@@ -91,7 +91,7 @@ def test_a_damaged_format_is_named(tmp_path):
 def test_format_is_refused_with_a_model_dir_or_streaming(flags):
     with pytest.raises(
         errors.UserError,
-        match="evaluate: --format=onnx needs --saved_model, and cannot be combined with --stream",
+        match="evaluate: --format=onnx works only with --saved_model and without --streaming; omit",
     ):
         evaluate.EvaluateConfig(data_dir=("DATA",), output_dir="REPORT", format="onnx", **flags)
 

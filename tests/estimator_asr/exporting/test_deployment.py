@@ -119,7 +119,7 @@ def test_client_reports_that_the_server_cannot_be_reached(files):
     done = run_client(files, "--url=http://127.0.0.1:9/v1/models/asr", os.devnull)
     assert done.returncode == 1
     assert "cannot be reached" in done.stderr and done.stderr.endswith(
-        "start the server, or pass its --url\n"
+        "start the server, or pass another --url\n"
     )
 
 
@@ -133,7 +133,7 @@ def test_client_reports_that_the_server_cannot_be_reached(files):
 )
 def test_client_reports_an_invalid_address(files, url, reason):
     done = run_client(files, f"--url={url}", os.devnull)
-    error = f"error: {url}: cannot be reached ({reason}); start the server, or pass its --url\n"
+    error = f"error: {url} cannot be reached ({reason}); start the server, or pass another --url\n"
     assert (done.returncode, done.stderr) == (1, error)
 
 

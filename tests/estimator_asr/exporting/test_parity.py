@@ -55,9 +55,8 @@ def test_a_different_text_is_refused(certificate):
     with pytest.raises(errors.UserError) as refused:
         certificate.compare("export: u1 in features, batch of 3", EXPECTED, change(transcript="你号"))
     assert str(refused.value) == (
-        "export: u1 in features, batch of 3: transcript is '你号', expected '你好' as returned by the "
-        "models. Nothing was exported, because the SavedModel is wrong. Report this with the version of "
-        "TensorFlow."
+        "export: u1 in features, batch of 3: transcript is '你号', expected '你好'. Nothing was exported, "
+        "because the SavedModel is wrong. Report the error with the version of TensorFlow."
     )
 
 
@@ -156,7 +155,7 @@ def test_an_export_of_another_model_is_refused(tiny_export, models, utterances, 
     other = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
     acoustic = trained_model.open_trained_model(other.path)
     message = (
-        "^export: u0 in features, batch of 1: .*\\. Nothing was exported, because the SavedModel is wrong"
+        "^export: utterance u0 in features, batch of 1: .*\\. Nothing was exported, because the SavedModel"
     )
     with pytest.raises(errors.UserError, match=message):
         parity.certify(tiny_export.version_dir, acoustic, models[1], utterances)

@@ -76,6 +76,6 @@ def test_a_sample_without_utterances_is_refused(data_dir, monkeypatch):
     with pytest.raises(errors.UserError) as refused:
         read(data_dir, 1)
     assert str(refused.value) == (
-        "export: --parity_utterances=1 selects none of the 3 utterances of the split that last at most "
-        "180 s; pass a larger number"
+        "export: --parity_utterances=1 selects no utterance of at most 180 s from the split, which has "
+        "3 utterances; pass a larger number"
     )

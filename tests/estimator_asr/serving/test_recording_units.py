@@ -120,7 +120,7 @@ def test_a_damaged_file_is_read_up_to_its_first_invalid_line(job, content, again
 def test_a_worker_with_another_export_is_refused(job):
     with pytest.raises(errors.UserError) as refused:
         run(job, "77aa")
-    problem = "a worker has a different export at this path; copy the same one to all machines"
+    problem = "a worker has a different export at this path; copy the same export to all machines"
     assert str(refused.value) == f"E/1: {problem}"
     assert read(job) == {}
 
@@ -182,8 +182,8 @@ def test_a_recording_that_differs_on_the_worker_is_rejected_alone(job):
     writer = recording_units.RecordingWriter("", (("E/1", "4f0c"),), lambda versions: None, lambda *_: {})
     receipt = writer.make(unit, str(job.path / "a.jsonl"), lambda *_: None)
     assert receipt.notes == [
-        f"error: {first.path}: the recording's size or time differs on the worker; give all machines the "
-        "same recordings, and run the command again if the recording has changed since"
+        f"error: {first.path}: the recording's size or modification time is different on the worker; copy "
+        "the same recordings to all machines, or run the command again if the recording has changed"
     ]
     assert (receipt.num_records, job.recognised) == (1, ["b"])
 

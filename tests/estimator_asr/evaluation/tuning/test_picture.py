@@ -38,7 +38,7 @@ def test_bars_compare_expected_with_measured_errors():
     assert [text.get_text() for text in axes.texts] == ["2", "1", "2", "1"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["< 0.5\n2", "0.5–0.8\n2"]
     title = axes.get_legend().get_title().get_text()
-    assert title == "calibration error 45.0 %; fitted on the other half: 5.0 %"
+    assert title == "calibration error: 45.0 %; when fitted on the other half, 5.0 %"
     plt.close(figure)
 
 

@@ -229,7 +229,9 @@ def test_messages_of_a_converter_that_fails_are_shown(directory, tmp_path, capfd
 
 def test_a_format_that_disagrees_is_not_written(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(runtime.Recogniser, "recognise", lambda self, waveform: {**_OTHER})
-    with pytest.raises(errors.UserError, match="^export: u0 in onnx: transcript is '别的', expected "):
+    with pytest.raises(
+        errors.UserError, match="^export: utterance u0 in onnx: transcript is '别的', expected "
+    ):
         export(tmp_path, open_model(directory, "plain"), open_model(directory, "language"), ["onnx"])
     assert os.listdir(tmp_path / "export") == []
 
@@ -255,7 +257,9 @@ def test_too_many_changed_characters_are_refused():
 
 def test_a_graph_with_unexpected_outputs_is_refused(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(backends.OnnxGraph, "run", lambda *_: {"logits": np.zeros([1, 1, 5])})
-    wanted = r"^export: onnx has other outputs than the SavedModel \(KeyError: 'log_probs'\)\. Nothing was "
+    wanted = (
+        r"^export: the outputs of onnx do not match the SavedModel's \(KeyError: 'log_probs'\)\. Nothing was "
+    )
     with pytest.raises(errors.UserError, match=wanted):
         export(tmp_path, open_model(directory, "plain"), names=["onnx"])
     assert os.listdir(tmp_path / "export") == []
@@ -263,9 +267,9 @@ def test_a_graph_with_unexpected_outputs_is_refused(directory, tmp_path, monkeyp
 
 def test_unsupported_models_and_missing_recordings_are_refused_before_anything_is_written(directory):
     acoustic = open_model(directory, "plain")
-    message = "searches with Whisper's decoder, .* pass --nowhisper_decoder"
+    message = "uses Whisper's decoder, .* pass --nowhisper_decoder"
     with pytest.raises(errors.UserError, match=message):
         bundle.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
-    with pytest.raises(errors.UserError, match="no recording of the split was found.*--format=litert"):
+    with pytest.raises(errors.UserError, match="none of the split's recordings was found.*--format=litert"):
         bundle.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
     bundle.check([], acoustic, [])

@@ -16,10 +16,10 @@ from tfrecord_builder import errors
 )
 def test_language_model_of_another_token_type_is_refused(written, read):
     message = (
-        f"export: --acoustic_model_dir=AM writes token type {written} and "
-        f"--language_model_dir=LM reads token type {read}, "
-        r"which do not match \(syllable reads syllable, syllable reads initial_final, toneless reads "
-        r"toneless\); leave out the language model, or train both on matching token types"
+        f"export: --acoustic_model_dir=AM outputs {written} tokens, but "
+        f"--language_model_dir=LM reads {read} tokens "
+        r"\(token types that match: syllable with syllable, initial_final with syllable, toneless with "
+        r"toneless\); omit the language model, or train both models on matching token types"
     )
     models = [
         types.SimpleNamespace(path=path, config=types.SimpleNamespace(token_type=token_type))

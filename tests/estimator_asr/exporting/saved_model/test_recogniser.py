@@ -99,5 +99,5 @@ def test_hotwords_are_refused_by_an_export_that_decodes_greedily(tiny_export, tm
         recogniser.load(version_dir, "waveform", ["你好"])
     assert str(refused.value) == (
         f"{version_dir}: the model does not support hotwords, which need syllable tokens and beam search; "
-        "export such a model with --decoding=beam, or leave out the hotwords"
+        "export a syllable model with --decoding=beam, or omit the hotwords"
     )

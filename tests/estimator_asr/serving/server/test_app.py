@@ -266,7 +266,7 @@ def test_a_full_queue_refuses_and_a_stalled_worker_is_unhealthy(server, stall):
     found = server.predict({"instances": [make_instance(16000 * 9)]})
     assert found.status_code == 429
     assert found.headers["retry-after"].isdecimal()
-    queued = "18 s of audio are waiting and this request has 9 s (limit: 20 s together)"
+    queued = "18 s of audio are waiting, and this request has 9 s (limit: 20 s in total)"
     assert found.json()["error"].startswith(f"the server is busy: {queued}; send the")
     started = time.monotonic()
     response = server.get("/healthz")
@@ -385,7 +385,7 @@ def test_requests_without_the_token_are_refused(guarded, authorization):
         response = guarded.get(path, headers=headers)
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
-    message = "the bearer token is missing or wrong; send the server's token (--token_file)"
+    message = "the bearer token is missing or wrong; send the token from the server's --token_file"
     assert guarded.get("/v1/models/asr", headers=headers).json() == {"error": message}
     assert guarded.get("/v1/models", headers=headers).json()["error"]["message"] == message
 

@@ -207,7 +207,7 @@ def test_a_full_queue_refuses_and_says_when_to_retry():
 
     error, batches = serve(scenario)
     assert error.status == 429
-    problem = "90 s of audio are waiting and this request has 60 s (limit: 100 s together)"
+    problem = "90 s of audio are waiting, and this request has 60 s (limit: 100 s in total)"
     assert error.message == f"the server is busy: {problem}; send the request again in 10 s"
     assert error.headers == {"retry-after": "10"}
     assert batches[:2] == [["a"], ["health", "b"]]
@@ -327,7 +327,7 @@ def test_a_full_queue_refuses_all_but_urgent_items():
     async def scenario():
         queue = make_queue(10.0, 5.0)
         queue.add(make_items(30), False)
-        problem = r"30 s of audio are waiting and this request has 5 s \(limit: 10 s together\)"
+        problem = r"30 s of audio are waiting, and this request has 5 s \(limit: 10 s in total\)"
         with pytest.raises(api_errors.ApiError, match=f"{problem}; .* in 5 s"):
             queue.add(make_items(5), False)
         queue.add(make_items(1, group="urgent"), True)
@@ -343,7 +343,7 @@ def test_a_long_request_keeps_out_another_long_one_but_no_short_one():
         queue = make_queue(600.0, 10.0)
         queue.add(make_items(*[24] * 25), False)
         queue.add(make_items(3, group="short"), False)
-        problem = r"60. s of audio are waiting and this request has 600 s \(limit: 600 s together\)"
+        problem = r"60. s of audio are waiting, and this request has 600 s \(limit: 600 s in total\)"
         with pytest.raises(api_errors.ApiError, match=f"{problem}; "):
             queue.add(make_items(*[24] * 25), False)
         return [item.seconds for item in (*queue.take(1), *queue.take(1), *queue.take(1))]

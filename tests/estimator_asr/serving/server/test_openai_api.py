@@ -196,15 +196,15 @@ def test_the_client_of_openai_raises_the_error_message(client):
 @pytest.mark.parametrize(
     "fields, error",
     [
-        ({"response_format": "xml"}, "one of json, text, srt, vtt, verbose_json; fix it, or leave it out"),
+        ({"response_format": "xml"}, "one of json, text, srt, vtt, verbose_json; fix or omit the field"),
         ({"response_format": "diarized_json"}, "one of json, "),
         ({"timestamp_granularities[]": "line"}, "one of word, segment"),
-        ({"stream": "maybe"}, "true or false; fix it, or leave it out"),
+        ({"stream": "maybe"}, "true or false; fix or omit the field"),
         *(
             ({"temperature": value}, "a number from 0 to 1; fix")
             for value in ("1.1", "-0.1", ".", "9e-0", "nan")
         ),
-        ({"include[]": "logprobs"}, "no value; fix it, or leave it"),
+        ({"include[]": "logprobs"}, "no value; fix or omit the field"),
         ({"chunking_strategy[type]": "server_vad"}, "auto"),
         ({"known_speaker_names[]": "a"}, "no value"),
     ],
@@ -260,8 +260,8 @@ def test_keywords_are_hotwords(server, waveform):
     [
         (b"", "file is empty; send a recording"),
         (encode(np.zeros(0)).getvalue(), "file: "),
-        (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples"),
-        (encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(), "file: has NaN or Inf samples, or a"),
+        (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file has NaN or Inf samples"),
+        (encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(), "file has NaN or Inf samples, or a"),
         (
             encode(np.zeros(16000 * 101), "FLAC").getvalue(),
             "file: audio is longer than 100 s; send a shorter",
@@ -280,7 +280,11 @@ def test_invalid_audio_has_an_error_message(server, content, error):
         (b"{}", "application/json", "the content type is 'application/json', expected"),
         (b"", "multipart/form-data", "the request is not valid multipart/form-data ("),
         (b"xx", "multipart/form-data; boundary=b", "the request is not valid multipart/form-data ("),
-        (b"--b--\r\n", "multipart/form-data; boundary=b", "the form has no field file; send the recording"),
+        (
+            b"--b--\r\n",
+            "multipart/form-data; boundary=b",
+            "the form has no field named file; send the recording",
+        ),
         (
             b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\r\n'
             b'--b\r\nContent-Disposition: form-data; name="include[+2AA-"\r\n\r\nx\r\n--b--\r\n',

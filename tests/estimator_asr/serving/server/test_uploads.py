@@ -200,7 +200,7 @@ def test_audio_that_is_being_decoded_has_a_limit(hold):
 
     error = asyncio.run(run())
     assert error.status == 429
-    sizes = "90 s of audio are being decoded and this request has 60 s (limit: 100 s together)"
+    sizes = "90 s of audio are being decoded, and this request has 60 s (limit: 100 s in total)"
     assert error.message == f"the server is busy: {sizes}; send the request again in 5 s"
     assert error.headers == {"retry-after": "5"}  # 90 s at 20 s per second
 
@@ -298,7 +298,7 @@ def test_the_server_stops_even_if_decoding_never_ends(tiny_export, hold, caplog)
     assert time.monotonic() - started < 5
     thread.join()
     assert found[0].status_code == 503
-    message = "the server stopped before the request was done; send it again"
+    message = "the server stopped before the request was finished; send it again"
     assert found[0].json()["error"]["message"] == message
     assert not [record for record in caplog.records if record.exc_info]
 

@@ -15,7 +15,7 @@ from estimator_asr.serving.transcripts import file_headers
 from tfrecord_builder import errors
 
 NOISE = np.random.default_rng(1).normal(0, 0.1, 16000)
-SENTENCE = "message begins like an audio file, but must be samples without a header; send samples"
+SENTENCE = "message begins like an audio file, but must contain only samples, without a header; send samples"
 
 
 def take(content: bytes, rate=0, size=1 << 20) -> bytes:

@@ -167,8 +167,8 @@ def test_an_audio_file_in_a_pipe_is_refused(tmp_path):
     with open(tmp_path / "a.wav", "rb") as file, pytest.raises(errors.UserError) as refused:
         next(live_terminal.read_pcm(file, 16000))
     assert str(refused.value) == (
-        "standard input begins like an audio file, but must be samples without a header; "
-        "leave --live out, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
+        "standard input begins like an audio file, but must contain only samples, without a header; "
+        "omit --live, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
     )
 
 
@@ -221,7 +221,7 @@ def test_blocks_of_the_microphone_and_a_warning_if_the_queue_is_full(monkeypatch
     blocks = live_terminal.open_microphone(16000)
     found = [next(blocks) for _ in range(3)]
     assert found[0].shape == (1600,) and [block[0] for block in found] == [0, 1, 2]
-    warning = "warning: the model is slower than the speech; audio was lost"
+    warning = "warning: some audio was lost, because the model is slower than the speech"
     assert (warning in capsys.readouterr().err) == (max_blocks == 3)
 
 

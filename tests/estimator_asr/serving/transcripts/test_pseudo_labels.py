@@ -72,8 +72,8 @@ def test_rows_have_times_texts_and_confidence():
         ({"confidence": 0.79}, "confidence is too low"),
         ({"confidence": 0.8, "greedy": "ni3 hao3 a5 a5"}, "decodings disagree"),
         ({"greedy": "ni3 hao3 ma5"}, ""),
-        ({"transcript": "<unk>好"}, "has <unk>"),
-        ({"pinyin": "ni3 <unk>"}, "has <unk>"),
+        ({"transcript": "<unk>好"}, "contains <unk>"),
+        ({"pinyin": "ni3 <unk>"}, "contains <unk>"),
         ({"pinyin": "", "transcript": ""}, "nothing was recognised"),
     ],
 )

@@ -61,12 +61,14 @@ def test_a_file_named_twice_or_with_its_folder_is_one_recording(tmp_path, monkey
 
 def test_a_folder_without_audio_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("text")
-    with pytest.raises(errors.UserError, match=r"has no audio files \(names that end in"):
+    with pytest.raises(errors.UserError, match=r"has no audio files \(names ending in"):
         recordings.find([str(tmp_path)])
 
 
 def test_standard_input_twice_is_refused():
-    with pytest.raises(errors.UserError, match=r"standard input \(-\) is named twice; remove one"):
+    with pytest.raises(
+        errors.UserError, match=r"standard input \(-\) is given more than once; pass it only once"
+    ):
         recordings.find(["-", "-"])
 
 
@@ -129,7 +131,7 @@ def test_seconds_of_all_recordings(tmp_path):
 
 def test_closed_standard_input_is_named(monkeypatch):
     monkeypatch.setattr(recordings.sys, "stdin", None)
-    with pytest.raises(audio_files.AudioError, match="standard input is closed; name a file, or pipe audio"):
+    with pytest.raises(audio_files.AudioError, match="standard input is closed; pass a file, or pipe audio"):
         recordings.open_blocks(recordings.RecordingFile("-", "stdin"), 16000)
 
 

@@ -51,7 +51,7 @@ def test_an_output_that_exists_is_refused_unless_an_earlier_run_wrote_it(tmp_pat
     begun = {(str(tmp_path / "a.wav"), "a")}
     for path in ("a.wav", str(tmp_path / "a.wav")):
         recordings.plan_outputs([recordings.RecordingFile(path, "a")], "txt", str(tmp_path), begun)
-    said = r"a\.txt exists already; move it, or choose another --output_dir"
+    said = r"a\.txt already exists; move this file, or choose another --output_dir"
     for path, replaceable in (("a.wav", ()), ("other/a.wav", begun)):
         with pytest.raises(errors.UserError, match=said):
             recordings.plan_outputs([recordings.RecordingFile(path, "a")], "txt", str(tmp_path), replaceable)
@@ -59,7 +59,7 @@ def test_an_output_that_exists_is_refused_unless_an_earlier_run_wrote_it(tmp_pat
 
 def test_captions_of_several_recordings_need_a_directory():
     inputs = [recordings.RecordingFile("a.wav", "a"), recordings.RecordingFile("b.wav", "b")]
-    said = "--format=srt can write only one recording to standard output, but 2 are named; pass --output_dir"
+    said = "--format=srt can write only one transcript to standard output, but there are 2 recordings; pass"
     with pytest.raises(errors.UserError, match=said):
         recordings.check_standard_output(inputs, "srt")
     recordings.check_standard_output(inputs, "tsv")
