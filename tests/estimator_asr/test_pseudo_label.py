@@ -262,11 +262,11 @@ def test_a_missing_audio_dir_is_refused(made):
     [
         (
             {"token_type": "bpe"},
-            ": token type is bpe, sample rate 16000 Hz, expected syllable and 16000 Hz; exp",
+            ": token type is bpe and sample rate is 16000 Hz, expected syllable and 16000 Hz; exp",
         ),
         (
             {"sample_rate": 8000},
-            ": token type is syllable, sample rate 8000 Hz, expected syllable and 16000 Hz",
+            ": token type is syllable and sample rate is 8000 Hz, expected syllable and 16000 Hz",
         ),
         (
             {"outputs": {}},
@@ -338,13 +338,13 @@ def test_the_report_of_another_model_is_refused(made):
         (
             "hypotheses.jsonl",  # of an export of an earlier version
             '{"utterance_id": "u", "speaker": "s", "pinyin": "", "scored": {"token_error_rate": ["", ""]}}',
-            r"does not have all values of each utterance \(token error rate, confidence, greedy_pinyin, "
+            r"the report does not have all values of each utterance \(token error rate, confidence, greedy_pinyin, "
             r"pinyin, transcript\); ",
         ),
         (
             "hypotheses.jsonl",
             '{"utterance_id": "u", "speaker": "s", "scored": {"character_error_rate": ["a", "a"]}}',
-            "not have all values of each utterance .*; evaluate the teacher again, on data that has pinyin",
+            "the report does not have all values of each utterance .*; evaluate the teacher again, on data",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def test_client_prints_the_error_of_the_server(files, tmp_path):
 def test_client_names_a_file_that_is_missing(files, tmp_path):
     done = run_client(files, str(tmp_path / "no.wav"))
     problem = "cannot be read (No such file or directory); pass paths of WAV files"
-    assert (done.returncode, done.stderr) == (1, f"error: {tmp_path}/no.wav: {problem}\n")
+    assert (done.returncode, done.stderr) == (1, f"error: {tmp_path}/no.wav {problem}\n")
 
 
 def test_client_reports_that_the_server_cannot_be_reached(files):
