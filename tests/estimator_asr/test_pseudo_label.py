@@ -338,8 +338,8 @@ def test_the_report_of_another_model_is_refused(made):
         (
             "hypotheses.jsonl",  # of an export of an earlier version
             '{"utterance_id": "u", "speaker": "s", "pinyin": "", "scored": {"token_error_rate": ["", ""]}}',
-            r"the report does not have all values of each utterance \(token error rate, confidence, greedy_pinyin, "
-            r"pinyin, transcript\); ",
+            r"the report does not have all values of each utterance \(token error rate, "
+            r"confidence, greedy_pinyin, pinyin, transcript\); ",
         ),
         (
             "hypotheses.jsonl",

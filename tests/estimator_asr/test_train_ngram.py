@@ -162,7 +162,7 @@ def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
             "the values of --prune= must begin with 0 and must not decrease; pass, for example, --prune",
         ),
         ({"prune": (1, 1)}, "the values of --prune=1,1 must begin with 0 and must not decrease"),
-        ({"prune": (0, 2, 1)}, "flag --prune=0,2,1 must begin with 0 and must not decrease"),
+        ({"prune": (0, 2, 1)}, "the values of --prune=0,2,1 must begin with 0 and must not decrease"),
     ],
 )
 def test_invalid_settings_are_refused(flags, said):

@@ -493,7 +493,7 @@ def test_live_prints_what_comes_through_a_pipe(tiny_export):
         (
             {},
             ["a.wav"],
-            r"--live does not transcribe files \(a.wav\); omit FILE to use the microphone, or pass",
+            "--live does not transcribe files (a.wav); omit FILE to use the microphone, or pass",
         ),
     ],
 )

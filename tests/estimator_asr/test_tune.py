@@ -308,7 +308,7 @@ def test_a_model_of_the_other_kind_is_refused(tiny_export):
 def test_models_that_do_not_fit_are_refused(tiny_export, model_dir, tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"), token_type="toneless")
     with pytest.raises(
-        errors.UserError, match=r"^tune: --acoustic_model_dir=.* writes token type syllable and "
+        errors.UserError, match=r"^tune: --acoustic_model_dir=.* outputs syllable tokens, but "
     ):
         tune.tune(make_config(tiny_export, model_dir, language_model_dir=language.path))
 
