@@ -44,7 +44,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     with pytest.raises(
-        errors.UserError, match="'train' has no audio features for the acoustic model; choose another"
+        errors.UserError, match="'train' has no audio features, which the acoustic model needs; choose"
     ):
         splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
 
@@ -52,7 +52,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
 def test_an_empty_split_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", 0)])
-    with pytest.raises(errors.UserError, match="has no tokens for the language model; choose another"):
+    with pytest.raises(errors.UserError, match="has no tokens, which the language model needs; choose"):
         splits.read_split([info], [path], "train", task_spec.LANGUAGE)
 
 
@@ -90,8 +90,8 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
     [
         (
             tf.errors.DataLossError(None, None, "corrupted record at 12\n\t[[node]]"),
-            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); copy or build the data again; "
-            "python -m tfrecord_builder.verify --data_dir=a,b names the shard",
+            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); to find the shard, run "
+            "python -m tfrecord_builder.verify --data_dir=a,b; then copy or build the data again",
         ),
         (
             tf.errors.DataLossError(

@@ -136,8 +136,8 @@ def test_a_gpu_whose_kernels_the_driver_compiles_is_a_warning():
     assert judge_gpu(SOUND, (9, 0)) == (
         "warning",
         "NVIDIA X (compute capability 9.0): TensorFlow 2.15.1 has no kernels for this GPU, so the driver "
-        "compiles them at first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep them "
-        "all, and train without --xla if it fails",
+        "compiles them at first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep all "
+        "compiled kernels; if training with --xla fails, leave --xla out",
     )
 
 
