@@ -201,7 +201,7 @@ def test_a_language_model_needs_characters(tmp_path):
     dataclasses.replace(info, splits={**info.splits, "train": train_split}).save(str(tmp_path / "data"))
     language = training_config.TrainConfig(model="language")
     reason = refuse([tmp_path / "data"], tmp_path / "lm", train=language)
-    assert "no characters are paired with tokens, but --model=language needs them" in reason
+    assert "no characters are paired with tokens, but --model=language needs such pairs" in reason
 
 
 def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(directory, tmp_path):

@@ -60,7 +60,7 @@ def test_features_of_two_types_are_refused(tmp_path):
     dirs = [str(tmp_path / name) for name in "ab"]
     infos = [small_records.make_data(path) for path in dirs]
     infos[1] = dataclasses.replace(infos[1], fbank_dtype="float32")
-    with pytest.raises(errors.UserError, match="stored as float16 and float32, expected one type"):
+    with pytest.raises(errors.UserError, match="stored as float16 and float32, expected a single type"):
         splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
 
 
