@@ -319,7 +319,7 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
         ("alone/model.ckpt-7", {}, "model.ckpt-7: there is no config.json in the directory of"),
         ("changed", {}, "tokens.txt: sha256 is"),
         ("other/model.ckpt-7", {}, "model.ckpt-7: the output layer has 7 classes, expected 6"),
-        ("a.h5", {}, "a.h5: is not a TensorFlow checkpoint; pass a model"),
+        ("a.h5", {}, "a.h5 is not a TensorFlow checkpoint; pass a model"),
         ("no", {}, "no does not exist; check the path"),
     ],
 )

@@ -99,7 +99,7 @@ def test_checkpoints_that_are_all_damaged_are_refused_and_not_moved(three):
     for step in (1, 2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     before = sorted(os.listdir(three))
-    said = "none of 3 checkpoints can be read .model.ckpt-10 cannot be read .*; copy one from .*best to"
+    said = "none of the 3 checkpoints can be read .model.ckpt-10 cannot be read .*; copy one from .*best to"
     with pytest.raises(errors.UserError, match=said):
         recovery.recover(str(three))
     assert sorted(os.listdir(three)) == before
