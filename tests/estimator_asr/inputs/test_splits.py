@@ -99,7 +99,7 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
                 None,
                 "Graph execution error:\n\nNode: 'Next'\ntruncated record at 7\n\t [[{{node Next}}]]",
             ),
-            r"is damaged \(truncated record at 7\); copy",
+            r"is damaged \(truncated record at 7\); to find",
         ),
         (
             tf.errors.InvalidArgumentError(
@@ -107,7 +107,7 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
                 None,
                 "assertion failed: [E_DAMAGED_RECORD: utterance u1: a sentence [1]]\n\t [[{{node Assert}}]]",
             ),
-            r"is damaged \(utterance u1: a sentence \[1\]\); copy",
+            r"is damaged \(utterance u1: a sentence \[1\]\); to find",
         ),
     ],
 )

@@ -46,7 +46,7 @@ def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
     damaged = bytearray(shard.read_bytes())
     damaged[40] ^= 1
     shard.write_bytes(damaged)
-    sentence = "data: a shard of split train or dev is damaged .*; copy or build the data again"
+    sentence = "data: a shard of split train or dev is damaged .*; then copy or build the data again"
     with pytest.raises(errors.UserError, match=sentence):
         loop.train(model, infos, dirs)
 
