@@ -91,8 +91,8 @@ def test_a_gpu_is_ok_if_tensorflow_is_built_without_cuda():
         ),
         (
             {"driver": (11, 4)},
-            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, but TensorFlow 2.15.1 needs "
-            "CUDA 12.0 for this GPU; install a newer NVIDIA driver",
+            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, but TensorFlow 2.15.1 "
+            "needs CUDA 12.0 for this GPU; install a newer NVIDIA driver",
         ),
         (
             {"visible": "0"},
