@@ -57,7 +57,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
     for lock in read_locks:
         lock.release()
     path = os.path.join(model.path, DIRECTORY)
-    busy = f"--model_dir: another average is writing {path}; wait until it ends"
+    busy = f"--model_dir: another average process is writing {path}; wait until it ends"
     with locks.exclusive(f"{path}.lock", busy, is_temporary=True), directories.writing(path) as incomplete:
         model_directory.copy_description(model, incomplete)
         checkpoints.save(values, checkpoints.prefix_of(incomplete, checkpoints.step_of(prefixes[-1])))
@@ -89,8 +89,8 @@ def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
     for prefix, others in zip(prefixes, shapes):
         if any(others.get(name) != shapes[-1][name] for name in names):
             raise errors.UserError(
-                f"{prefix} has other variables than {prefixes[-1]}, so they are not of the same model; "
-                "remove it from best_checkpoints.json"
+                f"{prefix} and {prefixes[-1]} have different variables, so they do not belong to the same "
+                f"model; remove {os.path.basename(prefix)} from best_checkpoints.json"
             )
     readers = [tf.train.load_checkpoint(prefix) for prefix in prefixes]
     return {name: _mean([reader.get_tensor(name) for reader in readers]) for name in names}

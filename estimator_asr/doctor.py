@@ -35,7 +35,7 @@ from tfrecord_builder.program import config_flags, lazy_tensorflow, program
 class DoctorConfig(config_flags.Checked):
     """Flags of doctor: the data and the model to check in addition to the machine."""
 
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
+    data_dir: tuple[str, ...] = config_flags.setting((), "comma-separated data directories")
     model_dir: Optional[str] = config_flags.setting(
         None, "model directory, acoustic or language", checkpoints=True
     )

@@ -38,14 +38,19 @@ class EncodeConfig(config_flags.Checked):
         "", "one data directory, built with the encoder's --frontend; train accepts several", required=True
     )
     output_dir: str = config_flags.setting(
-        "", "data directory to write; new or empty, unless --overwrite", required=True
+        "",
+        "data directory to write; must be new or empty unless --overwrite is set",
+        required=True,
     )
     layers: tuple[int, ...] = config_flags.setting(
         (),
-        "blocks whose outputs are stored, counted from 1; if empty, the one at two thirds and the last",
+        "numbers of the blocks whose outputs are stored, counted from 1; if empty, the block at two thirds "
+        "of the depth and the last block",
         minimum=1,
     )
-    num_workers: Optional[int] = config_flags.setting(None, "processes; one per core if empty", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(
+        None, "number of processes; if empty, one per core", minimum=1
+    )
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
         False, "replace the data in --output_dir, once the new data is complete"

@@ -123,8 +123,8 @@ def describe(report: dict, utterances: list[nan_files.BatchRow], result: Replay)
     ]
     if result.finding is None:
         lines.append(
-            "every tensor is finite here, so the cause is something that the replay omits: another device, "
-            "several replicas, XLA or --precision"
+            "every tensor is finite in the replay, so the cause is something that the replay leaves out: "
+            "another device, several replicas, XLA or --precision"
         )
     else:
         lines += nan_search.describe(result.finding, [utterance.utterance_id for utterance in utterances])

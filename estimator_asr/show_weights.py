@@ -87,7 +87,7 @@ def _decode(names):
 def main(paths: list[str]) -> int:
     """Prints the weights of each path; returns exit code 1 if a path cannot be read."""
     if not paths:
-        raise errors.UserError("show_weights: there is no FILE_OR_DIR; pass at least one")
+        raise errors.UserError("show_weights: FILE_OR_DIR is missing; pass at least one file or directory")
     exit_code = 0
     for path in paths:
         try:

@@ -74,7 +74,7 @@ def run(data_dirs: Sequence[str], model_dir: str, settings: config_lib.Settings,
         logging.info("overfit: %s", overfit.run_overfit_test(config, infos, data_dirs, command))
         return 0
     open_model, lock = model_directory.open_new, contextlib.nullcontext()
-    if cluster is None or cluster.is_chief:  # no other process writes the model directory
+    if cluster is None or cluster.is_chief:  # only these processes write to the model directory
         wait_seconds = directory_lock.CLUSTER_WAIT_SECONDS if cluster else 0.0
         open_model, lock = model_directory.check, directory_lock.lock_directory(model_dir, wait_seconds)
     with lock, directory_lock.clear_copies(model_dir, cluster):
@@ -87,7 +87,7 @@ def _train(training):
     try:
         loop.train(model, infos, data_dirs, cluster, training.observe)
     except stopping.Terminated:
-        logging.warning("SIGTERM: a checkpoint was saved in %s; the same command continues", model.path)
+        logging.warning("SIGTERM: a checkpoint was saved in %s; run the same command to continue", model.path)
         return _EXIT_TERMINATED
     except errors.UserError:
         raise
@@ -117,8 +117,8 @@ def build_config(
     train = [info.splits[plan.TRAIN_SPLIT] for info in infos if plan.TRAIN_SPLIT in info.splits]
     if spec.writes_characters and not any(split.num_characters for split in train):
         raise errors.UserError(
-            f"{','.join(data_dirs)}: no characters are paired with tokens, but --model=language needs them; "
-            "build with --token_type=syllable or toneless, and with transcripts"
+            f"{','.join(data_dirs)}: no characters are paired with tokens, but --model=language needs such "
+            "pairs; build with --token_type=syllable or toneless, and with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **vars(settings))
     if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:

@@ -61,7 +61,7 @@ def latest(path: str) -> str:
     checkpoint = stated(path)
     if checkpoint is None:
         raise errors.UserError(
-            f"{path}: has no checkpoint; train first with python -m estimator_asr.train --model_dir={path}"
+            f"{path} has no checkpoint; train first with python -m estimator_asr.train --model_dir={path}"
         )
     return checkpoint
 
@@ -168,8 +168,8 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
     shapes, spec = read_shapes(checkpoint), model.config.spec
     if spec.class_variable not in shapes:
         raise errors.UserError(
-            f"{checkpoint}: has no variable {spec.class_variable}, so it is not a checkpoint of the "
-            f"{spec.name} model; pass the model directory that it belongs to"
+            f"{checkpoint} has no variable {spec.class_variable}, so it is not a checkpoint of the "
+            f"{spec.name} model; pass the model directory to which the checkpoint belongs"
         )
     num_classes = shapes[spec.class_variable][spec.class_axis]
     if num_classes != model.num_classes:
@@ -177,8 +177,9 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
         if model.characters:
             classes = f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
         raise errors.UserError(
-            f"{checkpoint}: output has {num_classes} classes, expected {model.num_classes} ({classes}), "
-            "because it was trained with another vocabulary; restore that one, or train a new --model_dir"
+            f"{checkpoint}: the output layer has {num_classes} classes, expected {model.num_classes} "
+            f"({classes}), because the checkpoint was trained with another vocabulary; restore that "
+            "vocabulary, or train a new model in another --model_dir"
         )
 
 
@@ -199,9 +200,9 @@ def check_variables(
         if got != want and not _REPLICA.search(name):
             problem = "is missing" if got is None else f"has shape {got}"
             raise errors.UserError(
-                f"{checkpoint}: {name} {problem}, expected shape {want}, because another version of this "
-                "program saved it; train a new --model_dir and copy the weights that fit with "
-                f"--warm_start_from={model.path}"
+                f"{checkpoint}: variable {name} {problem}, expected shape {want}, because another version of "
+                "this program saved the checkpoint; train a new model in another --model_dir with "
+                f"--warm_start_from={model.path}, which copies the weights that fit"
             )
 
 
@@ -212,21 +213,21 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
     lacks the loss scale that float16 needs.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
-    advice = f"start a new --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
+    advice = f"train a new model in another --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
     if names.issubset(find_model_variables(names)):
         raise errors.UserError(
-            f"{checkpoint}: holds weights without the optimizer state, so training cannot continue from it; "
+            f"{checkpoint} contains weights but no optimizer state, so training cannot continue from it; "
             f"{advice}"
         )
     if not any(name.endswith(_SLOTS[optimizer]) for name in names):
         raise errors.UserError(
-            f"{checkpoint}: holds the state of another optimizer than --optimizer={optimizer}; use the "
-            f"optimizer that it was trained with, or {advice}"
+            f"{checkpoint} contains the state of an optimizer other than {optimizer}; pass the --optimizer "
+            f"that the model was trained with, or {advice}"
         )
     if precision == "float16" and _LOSS_SCALE not in names:
         raise errors.UserError(
-            f"{checkpoint}: was trained without a loss scale, which --precision=float16 needs; use the "
-            f"precision that it was trained with, or {advice}"
+            f"{checkpoint} contains no loss scale, which --precision=float16 needs; pass the --precision "
+            f"that the model was trained with, or {advice}"
         )
 
 

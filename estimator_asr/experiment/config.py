@@ -40,8 +40,8 @@ class AcousticConfig(config_flags.Checked):
     subsampling_channels: int = constant(32)  # encoders conformer and transformer
     chunk_frames: int = setting(
         0,
-        "encoders conformer and transformer: frames per chunk in which a streaming model reads features, 16 "
-        "to 64 (32: 320 ms); training samples chunk sizes from that range; 0: no streaming",
+        "encoders conformer and transformer: frames per chunk of a streaming model, 16 to 64 (32: 320 ms); "
+        "during training, chunk sizes are sampled from that range; 0: no streaming",
         minimum=0,
     )
     acoustic_dropout: float = _fraction(0.1, "dropout rate of the encoder and decoder")
@@ -55,9 +55,9 @@ class AcousticConfig(config_flags.Checked):
     )
     local_ctc_weight: float = setting(
         0.0,
-        "encoders conformer and transformer: weight of a second CTC loss, on the frames below the blocks, "
-        "which see only their own time (the other CTC loss has weight 1 - local_ctc_weight); it makes the "
-        "model emit tokens within their syllables; 0.3 is enough",
+        "encoders conformer and transformer: weight of a second CTC loss, computed on the frames below the "
+        "first block, which see only their own time (the other CTC loss has weight 1 - local_ctc_weight); "
+        "the second loss makes the model emit each token within its syllable; 0.3 is enough",
         minimum=0,
         maximum=0.9,
     )
@@ -66,16 +66,18 @@ class AcousticConfig(config_flags.Checked):
     softmax: str = setting(
         FULL,
         "loss of the attention decoder in training: cross-entropy over all tokens (full) or over "
-        "--num_sampled random tokens (sampled), or noise-contrastive estimation with as many (nce); the "
-        "latter two are for vocabularies of thousands of tokens",
+        "--num_sampled random tokens (sampled), or noise-contrastive estimation with --num_sampled random "
+        "tokens (nce); use sampled or nce only for vocabularies of thousands of tokens",
         choices=(FULL, "sampled", "nce"),
         training_only=True,
     )
     num_sampled: int = setting(
-        256, "--softmax=sampled and nce: random tokens per step", positive=True, training_only=True
+        256, "--softmax=sampled or nce: number of random tokens per step", positive=True, training_only=True
     )
 
-    trainable_blocks: int = setting(0, "pretrained encoders: number of upper blocks to train too", minimum=0)
+    trainable_blocks: int = setting(
+        0, "pretrained encoders: number of upper encoder blocks that are trained too", minimum=0
+    )
     log_mel: bool = setting(
         True,
         "pretrained encoders: also read the log-mel frames of the data, which carry the speaker's voice",
@@ -116,25 +118,35 @@ class DecodeConfig(config_flags.Checked):
 
     decoding: str = setting("beam", "search for the best tokens or characters: beam or greedy")
     beam_width: int = setting(
-        10, "prefixes kept per frame (sentences per syllable), and hypotheses returned", minimum=1
+        10,
+        "number of prefixes kept per frame (or of sentences kept per syllable), and of hypotheses returned",
+        minimum=1,
     )
     candidates: int = setting(
-        12, "number of most probable tokens (characters) that extend each prefix", minimum=1
+        12, "each prefix is extended by this many of the most probable tokens (or characters)", minimum=1
     )
     skipped_blank: float = setting(
-        0.99, "the search skips frames whose blank is more probable; 1: skips none", positive=True, maximum=1
+        0.99,
+        "blank probability above which the search skips a frame; 1: no frame is skipped",
+        positive=True,
+        maximum=1,
     )
     ngram_weight: float = setting(0.0, "weight of the n-gram model", minimum=0)
-    token_bonus: float = setting(0.0, "added to the score for each token")
+    token_bonus: float = setting(0.0, "constant added to the score for each token")
     attention_weight: float = setting(0.0, "weight of the attention decoder in ranking hypotheses", minimum=0)
     language_weight: float = setting(0.0, "weight of the language model in ranking hypotheses", minimum=0)
     whisper_weight: float = setting(
-        0.0, "weight of Whisper's decoder in ranking transcripts; above 0, it also proposes some", minimum=0
+        0.0,
+        "weight of Whisper's decoder in ranking transcripts; if above 0, the decoder also proposes "
+        "transcripts",
+        minimum=0,
     )
-    whisper_language_weight: float = setting(0.0, "language_weight if Whisper's decoder ranks too", minimum=0)
+    whisper_language_weight: float = setting(
+        0.0, "weight of the language model if Whisper's decoder also ranks transcripts", minimum=0
+    )
     # Platt (1999): confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset).
-    confidence_scale: float = setting(1.0, "confidence calibration: factor of the log odds", positive=True)
-    confidence_offset: float = setting(0.0, "confidence calibration: added to the log odds")
+    confidence_scale: float = setting(1.0, "confidence calibration: factor for the log odds", positive=True)
+    confidence_offset: float = setting(0.0, "confidence calibration: constant added to the log odds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,16 +154,18 @@ class LanguageConfig(config_flags.Checked):
     """Settings for the language model (tokens to characters): a Transformer that reads tokens and n-grams."""
 
     language_layers: int = setting(4, "blocks of the language model", minimum=1)
-    language_units: int = setting(256, "width of the language model; even", positive=True)
+    language_units: int = setting(256, "width of the language model, an even number", positive=True)
     language_inner_units: int = setting(
         1024, "hidden width of the language model's feed-forward modules", positive=True
     )
     language_heads: int = constant(4)  # attention heads
     # A prime number of rows spreads the hashes most evenly; this one is 2^19 - 1.
-    ngram_rows: int = setting(524287, "rows of the table of hashed token n-grams; 0: no n-grams", minimum=0)
+    ngram_rows: int = setting(
+        524287, "number of rows in the table of hashed token n-grams; 0: no n-grams", minimum=0
+    )
     ngram_units: int = setting(64, "width of the n-gram table", positive=True)
     ngram_dropout: float = _fraction(
-        0.2, "fraction of n-grams dropped in training, as unseen text has new ones"
+        0.2, "fraction of n-grams dropped in training, because unseen text contains new n-grams"
     )
     language_dropout: float = _fraction(0.1, "dropout rate of the language model")
     token_noise: float = _fraction(0.0, "fraction of tokens replaced by random ones in training")
@@ -176,12 +190,15 @@ class InputConfig(config_flags.Checked):
         4000, "language model: tokens per batch, padding included, over all replicas", positive=True
     )
     num_buckets: int = setting(
-        12, "number of length buckets; a batch is from one bucket; more mean less padding", positive=True
+        12,
+        "number of length buckets; all utterances of a batch are from one bucket, so more buckets mean less "
+        "padding",
+        positive=True,
     )
     shuffle_records: int = setting(2048, "size of the shuffle buffer, in records", positive=True)
     shard_cache_gb: float = setting(
         20.0,
-        "maximum size of the local cache of s3:// and gs:// data, in GB, which all trainings share",
+        "maximum size in GB of the local cache for s3:// and gs:// data, which all training runs share",
         positive=True,
     )
     spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")

@@ -100,7 +100,7 @@ def load(path: str, num_tokens: int) -> Decoding:
     got = len(models["ngram"].unigram_log_probs) if "ngram" in models else num_tokens
     if got != num_tokens:
         file = saved.paths(path)["ngram"]
-        raise errors.UserError(f"{file}: has {got} tokens, expected {num_tokens}; {_TUNE_AGAIN}")
+        raise errors.UserError(f"{file} has {got} tokens, expected {num_tokens}; {_TUNE_AGAIN}")
     if saved.decode.whisper_weight and "whisper" not in models:
         raise errors.UserError(
             f"{os.path.join(path, DECODING_FILE)}: whisper_weight is {saved.decode.whisper_weight:g}, but "

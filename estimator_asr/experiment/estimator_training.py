@@ -98,9 +98,9 @@ def _describe_task(config, context):
 
 def estimator_train(estimator: Any, train: Callable, hooks: Any) -> None:
     """Raises ValueError, because Estimator.train is not supported in a cluster."""
-    raise ValueError("Estimator.train is called in a cluster with a strategy; call train_and_evaluate")
+    raise ValueError("Estimator.train does not support a strategy in a cluster; call train_and_evaluate")
 
 
 def estimator_evaluate(estimator: Any, evaluate: Callable, hooks: Any) -> None:
     """Raises ValueError, because Estimator.evaluate is not supported in a cluster."""
-    raise ValueError("Estimator.evaluate is called in a cluster with a strategy; call train_and_evaluate")
+    raise ValueError("Estimator.evaluate does not support a strategy in a cluster; call train_and_evaluate")

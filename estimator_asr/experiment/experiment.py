@@ -84,11 +84,11 @@ class ExperimentConfig(config_lib.Settings):
                 "python -m estimator_asr.train --model_dir=DIR"
             ) from None
         except (OSError, ValueError) as error:
-            raise errors.UserError(f"{path}: is not valid JSON ({error}); restore it from a copy") from error
+            raise errors.UserError(f"{path} is not valid JSON ({error}); restore it from a copy") from error
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             raise errors.UserError(
-                f"{path}: is not of format version {FORMAT_VERSION}; train a new model directory with this "
-                "program"
+                f"{path} does not have format version {FORMAT_VERSION}; train a new model directory with "
+                "this program"
             )
         try:
             return config_json.from_json_dict(cls, values)

@@ -177,7 +177,7 @@ def refuse_difference(
         has_weights = files.exists(os.path.join(vocabulary_dir, pretrained_encoder.FILES[1]))
         weights = vocabulary_dir if has_weights else "WEIGHTS"  # an export does not contain the weights
         program = f"python -m estimator_asr.encode --weights={weights} --layers={layers}"
-        advice += f", encode them by {program}"
+        advice += f", encode them with {program}"
     for name, (got, want) in pairs.items():
         if got != want:
             got, want = _describe_difference(got, want)

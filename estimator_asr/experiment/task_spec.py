@@ -9,7 +9,7 @@ from tfrecord_builder.data import dataset_info
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """Describes one of the models that train.py can train."""
+    """A description of one of the models that train.py can train."""
 
     name: str  # value of --model, section in config.json, and scope of the variables
     unit: str  # unit of lengths, "frames" or "tokens"

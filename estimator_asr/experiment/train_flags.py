@@ -32,8 +32,8 @@ GROUPS = {
         *("train_epochs", "train_steps", "save_checkpoints_steps", "keep_best_checkpoints"),
         "early_stopping_evaluations",
     ),
-    "When a training looks wrong": ("overfit_batches", "skip_bad_batches"),
-    "Hardware and many machines": ("precision", "xla"),
+    "When training goes wrong": ("overfit_batches", "skip_bad_batches"),
+    "Hardware": ("precision", "xla"),
 }
 
 
@@ -42,10 +42,13 @@ class RunConfig(config_flags.Checked):
     """The directories of a training run, and the size of its model."""
 
     data_dir: tuple[str, ...] = config_flags.setting(
-        (), "data directories made by tfrecord_builder.build, comma separated", required=True
+        (), "comma-separated data directories made by tfrecord_builder.build", required=True
     )
     model_dir: str = config_flags.setting(
-        "", "model directory; created, or continued if it exists", required=True, checkpoints=True
+        "",
+        "model directory; created if it does not exist, otherwise training continues in it",
+        required=True,
+        checkpoints=True,
     )
     size: str = config_flags.setting(
         "base",

@@ -27,17 +27,22 @@ class OptimizerConfig(config_flags.Checked):
         "error rate on dev",
         choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
     )
-    warmup_epochs: float = setting(1.0, "epochs in which the rate rises linearly from zero", minimum=0)
+    warmup_epochs: float = setting(
+        1.0, "number of epochs during which the rate rises linearly from zero", minimum=0
+    )
     decay_boundary_epochs: tuple[float, ...] = setting(
-        (), "schedule step: epochs from which the next decay factor applies"
+        (), "for the step schedule: epochs at which the next decay factor takes effect"
     )
     decay_factors: tuple[float, ...] = setting(
-        (1.0,), "schedule step: factors of the initial rate, one more than there are boundaries"
+        (1.0,),
+        "for the step schedule: factors for the initial rate, one more than there are values in "
+        "--decay_boundary_epochs",
     )
     decay_epochs: float = constant(1.0, "use --decay_rate, which applies once per epoch")
     decay_rate: float = setting(
         0.9,
-        "schedule exponential: factor per epoch; inverse_time: divisor is 1 + decay_rate x epochs",
+        "for the exponential schedule: factor per epoch; for inverse_time: the rate is divided by 1 + "
+        "decay_rate x epochs",
         positive=True,
     )
     plateau_evaluations: int = constant(3)  # evaluations without a lower error rate before the rate decays
@@ -47,14 +52,16 @@ class OptimizerConfig(config_flags.Checked):
     adam_beta2: float = constant(0.98)
     adam_epsilon: float = constant(1e-9)
     pretrained_rate: float = setting(
-        0.1, "--trainable_blocks: ratio of the last block's learning rate to learning_rate", positive=True
+        0.1,
+        "for --trainable_blocks: ratio of the last block's learning rate to --learning_rate",
+        positive=True,
     )
     pretrained_rate_decay: float = constant(0.7)  # ratio of a block's learning rate to that of the next block
     clip_norm: float = setting(5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0)
     gradient_accumulation_steps: int = setting(
         1,
-        "batches whose gradients are summed for one update; needs memory for another copy of all weights, "
-        "embedding tables included",
+        "number of batches whose gradients are summed for one update; more than 1 needs memory for another "
+        "copy of all weights, embedding tables included",
         positive=True,
     )
 
@@ -63,7 +70,7 @@ class OptimizerConfig(config_flags.Checked):
         if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
             raise errors.UserError(
                 f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
-                f"{len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
+                f"has {len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
                 "the first factor applies before the first boundary."
             )
         if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
@@ -93,19 +100,19 @@ class TrainConfig(config_flags.Checked):
         alternative="train_steps",
     )
     save_checkpoints_steps: int = setting(
-        500, "steps between checkpoints; each is evaluated on the dev split", positive=True
+        500, "steps between checkpoints; each checkpoint is evaluated on the dev split", positive=True
     )
     keep_checkpoint_max: int = constant(
         5, "the five latest checkpoints are kept; for more of the best ones, use --keep_best_checkpoints"
     )
     # Minimum time between evaluations; ignored by early stopping and schedule plateau.
     eval_throttle_seconds: int = constant(30, "use --save_checkpoints_steps to evaluate less often")
-    save_summary_steps: int = setting(50, "steps between TensorBoard points", positive=True)
+    save_summary_steps: int = setting(50, "steps between points in TensorBoard's plots", positive=True)
     progress_seconds: float = constant(10.0)  # seconds between progress lines
     max_step_minutes: float = setting(
         10.0,
-        "exit with code 75 if a step takes longer than this, or the first step, which compiles, longer than "
-        "three times this",
+        "maximum duration of a step in minutes, after which training exits with code 75; the first step, "
+        "which compiles, may take three times as long",
         positive=True,
     )
     seed: int = setting(  # each epoch's seed is seed + epoch, which must fit into an int64
@@ -119,12 +126,14 @@ class TrainConfig(config_flags.Checked):
     precision: str = setting(
         "float32",
         "float16 (experimental): mixed precision with loss scaling, for GPUs with tensor cores; bfloat16: "
-        "for GPUs from compute capability 8.0 on, and for CPUs with avx512_bf16 or amx_bf16, where long "
-        "utterances take 75 % of the time (measured)",
+        "for GPUs with compute capability 8.0 or higher, and for CPUs with avx512_bf16 or amx_bf16, on which "
+        "long utterances take 75 % of the time that float32 needs (measured)",
         choices=("float32", "float16", "bfloat16"),
     )
-    num_cpu_replicas: int = setting(1, "CPU replicas (to test multi-GPU training)", positive=True)
-    xla: bool = setting(False, "compile with XLA, for GPUs; on a CPU a step takes three times as long")
+    num_cpu_replicas: int = setting(1, "number of CPU replicas (to test multi-GPU training)", positive=True)
+    xla: bool = setting(
+        False, "compile with XLA; only for GPUs, because steps on a CPU take three times as long"
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -157,10 +166,12 @@ class WatchConfig(config_flags.Checked):
     # The watchdog raises an alarm if the loss is constant for this many steps and 5 % of all steps.
     constant_loss_steps: int = constant(500)
     skip_bad_batches: int = setting(
-        0, "maximum number of steps with NaN or Inf to skip; the next one ends training", minimum=0
+        0, "maximum number of steps with NaN or Inf to skip; one more such step ends training", minimum=0
     )
     overfit_batches: int = setting(
-        0, "try to memorise this many batches, then exit: a model that cannot is broken; 0: off", minimum=0
+        0,
+        "try to memorise this many batches, then exit; a model that cannot memorise them is broken; 0: off",
+        minimum=0,
     )
     try_worst_batch: bool = setting(True, "before the first step, try the batch that needs the most memory")
 

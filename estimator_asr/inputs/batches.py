@@ -22,7 +22,7 @@ _LABEL_MULTIPLE = 16
 
 
 class ReplicaRows(NamedTuple):
-    """Identifies one replica's rows of a batch; the fields may be tensors."""
+    """One replica's share of a batch's rows; the fields may be tensors."""
 
     number: int  # index of the replica
     count: int  # number of replicas

@@ -32,7 +32,7 @@ START = InputPosition(0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class InputProgress:
-    """Counts batches from the start of an epoch."""
+    """A position in the data, counted in batches from the start of an epoch."""
 
     first_step: int  # global step at the start of that epoch
     epoch: int  # number of that epoch
@@ -83,8 +83,8 @@ def load(model_dir: str) -> Optional[InputProgress]:
         return None
     except (ValueError, TypeError, AttributeError, LookupError, errors.UserError) as error:
         raise errors.UserError(
-            f"{path}: is not a valid record of training progress ({error}); restore the file, or delete it "
-            "if batches, data and seed never changed"
+            f"{path} is not a valid record of training progress ({error}); restore the file, or delete it "
+            "if the batches, the data and the seed have never changed"
         ) from error
 
 

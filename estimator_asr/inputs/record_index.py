@@ -76,7 +76,7 @@ def _load(path, num_bytes) -> Optional[np.ndarray]:
 
 def _make(path, records, length_key) -> np.ndarray:
     directory = os.path.dirname(path)
-    logging.log_first_n(logging.INFO, "each shard is read once to index its records in %s", 1, directory)
+    logging.log_first_n(logging.INFO, "reading each shard once to index its records in %s", 1, directory)
     rows = [(len(record), schema.count(record, length_key)) for record in records]
     columns = np.array(rows, np.int32).reshape(-1, 2).T
     try:
@@ -84,12 +84,14 @@ def _make(path, records, length_key) -> np.ndarray:
         with files.writing(path) as temporary, open(temporary, "wb") as file:
             np.save(file, columns)
     except OSError as error:
-        logging.warning("%s: cannot be written (%s); the next start reads the shard again", path, error)
+        logging.warning(
+            "%s cannot be written (%s); the shard will be read again at the next start", path, error
+        )
     return columns
 
 
 class RecordReader:
-    """Reads records of a split by number; several threads may read at the same time."""
+    """A reader of a split's records by number; several threads may read at the same time."""
 
     def __init__(self, source: splits.Split, index: RecordIndex, config: config_lib.InputConfig):
         self._shards, self._index = source.shards, index

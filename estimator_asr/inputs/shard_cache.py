@@ -122,7 +122,8 @@ class ShardCache:
         reason = error.strerror or error
         if error.filename == shard.path or urls.is_remote(str(error.filename)):
             return errors.UserError(
-                f"{shard.path}: shard cannot be read ({reason}); check the store and run the command again"
+                f"{shard.path}: shard cannot be read ({reason}); check the object store and run the command "
+                "again"
             )
         if error.errno not in bounded_directory.FULL:
             return errors.UserError(
@@ -142,12 +143,12 @@ def download(shard: splits.DataShard, target: str) -> None:
         errors.UserError: the shard's size or sha256 differs from the one in dataset_info.json.
         OSError: the store fails for a minute or has no such file, or the file cannot be written.
     """
-    wrong = f"has a different size or sha256 than {dataset_info.INFO_FILE} says"
+    wrong = f"does not have the size and sha256 given in {dataset_info.INFO_FILE}"
     for _ in range(_NUM_COPIES):
         _copy(shard, target)
         if os.path.getsize(target) == shard.num_bytes and files.sha256(target) == shard.sha256:
             return
-        logging.warning("%s: copy %s", shard.path, wrong)
+        logging.warning("%s: the downloaded copy %s", shard.path, wrong)
     raise errors.UserError(f"{shard.path}: shard {wrong}; copy or build the data again")
 
 

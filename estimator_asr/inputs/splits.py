@@ -47,9 +47,9 @@ def describe_seen_speakers(infos: Sequence[dataset_info.DatasetInfo], split: str
     num_speakers = sum(part.num_speakers for part in parts)
     if num_speakers and all(part.num_speakers == part.shared_speakers.get("train") for part in parts):
         yield (
-            f"{split}: all {num_speakers} speakers are also in train, so its error rates say nothing about "
-            "voices that the model has not heard; use other speakers for it (for a corpus without a dev "
-            "split, build --dev_fraction=0.05 moves whole speakers to dev)"
+            f"{split}: all {num_speakers} speakers are also in train, so error rates on {split} say nothing "
+            f"about voices that the model has not heard; use other speakers for {split} (for a corpus "
+            "without a dev split, build --dev_fraction=0.05 moves whole speakers to dev)"
         )
 
 
@@ -131,16 +131,16 @@ def _check_content(pairs, split, spec, length_counts):
     where = ",".join(path for _, path in pairs)
     if not length_counts or (spec.reads_audio and any(info.frontend is None for info, _ in pairs)):
         raise errors.UserError(
-            f"{where}: split {split!r} has no {'audio features' if spec.reads_audio else 'tokens'} for the "
-            f"{spec.name} model; choose another --data_dir or --model"
+            f"{where}: split {split!r} has no {'audio features' if spec.reads_audio else 'tokens'}, which "
+            f"the {spec.name} model needs; choose another --data_dir or --model"
         )
     for info, path in pairs if spec.reads_audio else ():
         check_lengths(path, info, split)
     dtypes = sorted({info.fbank_dtype for info, _ in pairs})
     if len(dtypes) > 1:
         raise errors.UserError(
-            f"{where}: features are stored as {' and '.join(dtypes)}, expected one type; build all of the "
-            "data with the same --fbank_dtype"
+            f"{where}: features are stored as {' and '.join(dtypes)}, expected a single type; build all of "
+            "the data with the same --fbank_dtype"
         )
 
 
@@ -173,6 +173,6 @@ def explain_damage(data_dirs: Sequence[str], split: str) -> Iterator[None]:
         paths = ",".join(data_dirs)
         verify = shlex.join(["python", "-m", "tfrecord_builder.verify", f"--data_dir={paths}"])
         raise errors.UserError(
-            f"{paths}: a shard of split {split} is damaged ({reason}); copy or build the data again; "
-            f"{verify} names the shard"
+            f"{paths}: a shard of split {split} is damaged ({reason}); to find the shard, run "
+            f"{verify}; then copy or build the data again"
         ) from error

@@ -158,7 +158,7 @@ def _newest_gap(pairs, is_wide):
 
 _SETTLED = operator.attrgetter("training.settled_step")
 _LATE = operator.attrgetter("training.late_step")
-_FLAT = "the loss has not fallen for {span} steps (it is {loss:.3f} per label, was {before:.3f} before)"
+_FLAT = "the loss has not fallen for {span} steps (now {loss:.3f} per label, before {before:.3f})"
 _MEMORISE = "test whether one batch can be memorised: {overfit}"
 _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
@@ -166,12 +166,13 @@ STEP_ALARMS = {
     "too-long-labels": Alarm(
         _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
-        "them; likely cause: transcripts of other recordings, or truncated audio; list the worst: {doctor}",
+        "them; likely cause: transcripts that belong to other recordings, or truncated audio; list the worst "
+        "utterances: {doctor}",
     ),
     "unpaired-characters": Alarm(
         _limit("used-label-fraction", operator.le, 0.5),
-        "only {percent} of the characters can be learned, because the others have no token of their own; "
-        "likely cause: texts and pinyin do not match; list the counts: {doctor}",
+        "only {percent} of the characters can be learned, because the others are not paired with a token "
+        "that can stand for them; likely cause: texts and pinyin do not match; list the counts: {doctor}",
     ),
     "constant-loss": Alarm(
         _constant_loss,
@@ -219,8 +220,8 @@ STEP_ALARMS = {
 DEV_ALARMS = {
     "dev-nan": Alarm(
         _dev_nan,
-        "NaN on dev ({tags}), so this checkpoint cannot become the best; likely cause: the weights or the "
-        "features of dev contain NaN or Inf; check the data: {verify}",
+        "metrics on dev are NaN ({tags}), so this checkpoint cannot become the best; likely cause: the "
+        "weights or the features of dev contain NaN or Inf; check the data: {verify}",
     ),
     "dev-empty": Alarm(
         _dev_empty,

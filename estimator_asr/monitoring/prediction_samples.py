@@ -29,7 +29,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 class PredictionSamples:
-    """Writes samples of --show_utterances utterances to MODEL_DIR/eval, next to the evaluation's metrics."""
+    """A writer of prediction samples for --show_utterances utterances to MODEL_DIR/eval."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class PredictionSample(NamedTuple):
 
 
 class SampleRecogniser:
-    """Recognises single utterances with the weights of the checkpoint that was last restored.
+    """A recogniser of single utterances, with the weights of the checkpoint that was last restored.
 
     It runs on the CPU, in its own graph that is built only once, so that it takes no device memory from
     training.

@@ -25,7 +25,7 @@ _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that have been
 
 @dataclasses.dataclass(eq=False)
 class ProgressHook(estimator_api.SessionRunHook):
-    """Shows step, loss, decoded error rate, speed and remaining time.
+    """A hook that shows step, loss, decoded error rate, speed and remaining time.
 
     The tensors come from the first replica: "number" int64 [], number of previous steps; "loss" float32 [],
     per label; "error_rate" float32 []; "inputs" int32 [], frames or tokens in its batch. The error rate needs
@@ -97,7 +97,7 @@ class ProgressHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
-    """Writes the fraction of time for which steps wait for input, and warns once if it is large."""
+    """A hook that writes the fraction of time for which steps wait for input, and warns if it is large."""
 
     wait: tf.Tensor  # float64 [], seconds that the step waited (see step_time.time_input)
     step: tf.Tensor  # int64 [], number of previous steps
@@ -134,15 +134,15 @@ class DataWaitHook(estimator_api.SessionRunHook):
         if fraction > _MUCH_WAITING and not self._has_warned:
             self._has_warned = True
             logging.warning(
-                "input: steps wait for data %.0f %% of the time, expected less than 2 %%; move the data to a "
-                "faster disk, or measure the input alone: %s",
+                "steps wait for input data %.0f %% of the time, expected less than 2 %%; move the data to a "
+                "faster disk, or measure the speed of the input alone with %s",
                 *(100 * fraction, self.doctor_command),
             )
 
 
 @dataclasses.dataclass(eq=False)
 class EvaluationHook(estimator_api.SessionRunHook):
-    """Shows the progress of an evaluation in a terminal; the bar disappears when the evaluation ends."""
+    """A hook that shows an evaluation's progress in a terminal; the bar disappears at the end."""
 
     split: str
     num_batches: int
@@ -183,7 +183,7 @@ def beside_log_lines() -> Iterator[None]:
 
 
 class _AboveBars(standard_logging.Handler):
-    """Hides the bars while another handler writes; tqdm's own redirection does not work with absl logging."""
+    """A handler that hides the bars while another one writes; tqdm's redirection fails with absl logging."""
 
     def __init__(self, handler):
         super().__init__()

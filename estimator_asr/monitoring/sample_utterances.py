@@ -62,7 +62,7 @@ def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
         part = {key: getattr(recording, key) for key in ("start_seconds", "seconds", "channel")}
         samples = audio_files.read_audio(recording.path, sample_rate, **part)
     except (errors.UserError, OSError) as error:
-        logging.info("TensorBoard will not have the sound of %s: %s", utterance.utterance_id, error)
+        logging.info("TensorBoard will not have the recording of %s: %s", utterance.utterance_id, error)
         return None
     return audio_files.encode_wav(samples, sample_rate)
 

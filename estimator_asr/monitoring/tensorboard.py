@@ -75,7 +75,7 @@ def _histogram(tag, tensor):
 
 @dataclasses.dataclass(eq=False)
 class ProfileHook(estimator_api.SessionRunHook):
-    """Profiles the steps from `first` to `last` (inclusive, counted from 1) for the PROFILE tab."""
+    """A hook that profiles the steps `first` to `last` (inclusive, counted from 1) for the PROFILE tab."""
 
     first: int
     last: int
@@ -108,4 +108,4 @@ class ProfileHook(estimator_api.SessionRunHook):
             tf.profiler.experimental.stop()
             self._is_recording = False
             where = os.path.join(self.model_dir, "plugins", "profile")
-            logging.info("profile of the steps up to %d: %s", min(self._step, self.last), where)
+            logging.info("profile of training up to step %d: %s", min(self._step, self.last), where)

@@ -29,7 +29,7 @@ _REPEAT_SPANS = 10  # an alarm is repeated after this many spans if its rule sti
 
 
 class Watchdog:
-    """Keeps recent observations, and raises alarms whose rules apply to them."""
+    """A store of recent observations that raises the alarms whose rules apply to them."""
 
     def __init__(self, training: observations.TrainingFacts):
         self._training = training
@@ -70,7 +70,7 @@ class Watchdog:
 
 @dataclasses.dataclass(eq=False)
 class WatchdogHook(estimator_api.SessionRunHook):
-    """Passes to the watchdog the loss of every step, and all metrics every steps_between steps."""
+    """A hook that passes to the watchdog each step's loss, and all metrics every steps_between steps."""
 
     watchdog: Watchdog
     number: tf.Tensor  # int64 [], number of previous steps

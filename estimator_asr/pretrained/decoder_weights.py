@@ -14,8 +14,8 @@ from tfrecord_builder import errors
 _TOKENIZER = "tokenizer.json"
 _TOKEN_TYPES = ("syllable", "toneless")  # token types with one token per character
 _ADVICE = (
-    "pass the directory that was --weights of encode: a multilingual Whisper as published, with config.json, "
-    "model.safetensors and tokenizer.json"
+    "pass the directory that encode read as --weights: a multilingual Whisper model as published, with "
+    "config.json, model.safetensors and tokenizer.json"
 )
 
 
@@ -66,14 +66,15 @@ def _check(path, acoustic):
     if not is_whisper or applied.layers[-1] != applied.encoder.layers:
         blocks = applied and f"blocks {','.join(map(str, applied.layers))} of a {applied.encoder.family}"
         raise errors.UserError(
-            f"{acoustic.path}: model reads {f'{blocks} encoder' if blocks else 'audio features'}, but the "
-            "decoder needs the last block of Whisper's encoder; encode the data with it, and train again"
+            f"{acoustic.path}: the model reads {f'{blocks} encoder' if blocks else 'audio features'}, but "
+            "the decoder needs the outputs of the last block of Whisper's encoder; run encode with this "
+            "block in --layers, and train again"
         )
     stored, _ = encoder_weights.read(path)
     if stored != applied.encoder:
         raise errors.UserError(
-            f"{path}: encoder has sha256 {stored.sha256[:12]}, expected {applied.encoder.sha256[:12]}, the "
-            f"encoder of {acoustic.path}; {_ADVICE}"
+            f"{path}: sha256 of the encoder is {stored.sha256[:12]}, expected {applied.encoder.sha256[:12]} "
+            f"as in {acoustic.path}; {_ADVICE}"
         )
     return stored
 

@@ -43,7 +43,8 @@ def encode(
     """
     if os.path.realpath(data_dir) == os.path.realpath(output_dir):
         raise errors.UserError(
-            f"encode: --output_dir={output_dir} is the same directory as --data_dir; choose another one"
+            f"encode: --output_dir={output_dir} is the same directory as --data_dir; choose another "
+            "--output_dir"
         )
     info = dataset_info.DatasetInfo.load(data_dir)
     encoder = encoder_weights.read(weights_dir)[0]
@@ -69,9 +70,10 @@ def encode(
 def _check_data(data_dir, info, encoder):
     advice = f"build the data with --frontend={frontend.input_of(encoder).frontend}"
     if info.frontend is None:
-        raise errors.UserError(f"{data_dir}: holds text, expected audio features; {advice}")
+        raise errors.UserError(f"{data_dir} contains text, but encode needs audio features; {advice}")
     if info.frontend.encoder:
-        raise errors.UserError(f"{data_dir}: data are already encoded, expected audio features; {advice}")
+        problem = "contains data that are already encoded, but encode needs audio features"
+        raise errors.UserError(f"{data_dir} {problem}; {advice}")
     frontend.check_input(data_dir, info.frontend, encoder)
 
 
@@ -80,7 +82,7 @@ def _choose_layers(layers, encoder):
     if list(chosen) != sorted(set(chosen)) or not 1 <= chosen[0] <= chosen[-1] <= encoder.layers:
         raise errors.UserError(
             f"encode: --layers is {','.join(map(str, chosen))}, expected increasing block numbers from 1 to "
-            f"{encoder.layers}; change them, or leave the flag out"
+            f"{encoder.layers}; pass such numbers, or leave the flag out"
         )
     return chosen
 

@@ -85,8 +85,8 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
     stored, tensors = read(path)
     if stored != encoder:
         raise errors.UserError(
-            f"{path}: encoder has weights of sha256 {stored.sha256[:12]}, expected {encoder.sha256[:12]}, as "
-            "used for the data and the model; restore the file"
+            f"{path}: sha256 of the encoder's weights is {stored.sha256[:12]}, expected "
+            f"{encoder.sha256[:12]} as in the data and the model; restore the file"
         )
     assign(session, frozen_encoder.SCOPE, to_variables(encoder, tensors))
 

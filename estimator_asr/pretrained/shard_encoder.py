@@ -50,7 +50,7 @@ class Encoded(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ShardEncoder(resumable.UnitWriter):
-    """Encodes shards of a data directory.
+    """A writer that encodes the shards of a data directory.
 
     Attributes:
         fbank_dtype: data type of the features in the shards to encode.
@@ -110,7 +110,8 @@ def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
         raise errors.store_failed(path, error) from error
     if sha256 != shard.sha256:
         raise errors.UserError(
-            f"{path}: shard has a different sha256 than {dataset_info.INFO_FILE} says; copy or build it again"
+            f"{path}: shard does not have the sha256 given in {dataset_info.INFO_FILE}; copy or build it "
+            "again"
         )
     yield path
 

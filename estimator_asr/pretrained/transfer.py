@@ -150,8 +150,8 @@ def check(report: TransferReport, source: str, model_dir: str) -> None:
     if num_fitting < len(report.misfits) or not num_fitting:
         shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "no variable is in both"
         raise errors.UserError(
-            f"{source}: only {num_fitting} of {num_fitting + len(report.misfits)} variables fit into the "
-            f"model of {model_dir} ({shapes}); use the sizes that the source was trained with, or leave out "
+            f"{source}: only {num_fitting} of {num_fitting + len(report.misfits)} variables fit the "
+            f"model in {model_dir} ({shapes}); use the sizes that the source was trained with, or leave out "
             "--warm_start_from"
         )
 
@@ -166,16 +166,16 @@ def describe(report: TransferReport, source: WeightSource) -> Iterator[str]:
     for name, count in report.rows.items():
         yield f"  {name:{width}} {count.copied:9,} {count.new:9,} {count.dropped:9,}"
     for misfit in _describe_misfits(report):
-        yield f"  does not fit, initialised: {misfit}"
+        yield f"  does not fit, so initialised: {misfit}"
     if report.new:
         yield f"  initialised: {_group_by_layer(report.new)}"
     if report.unused:
-        yield f"  only in the source, left out: {_group_by_layer(report.unused)}"
+        yield f"  only in the source, not copied: {_group_by_layer(report.unused)}"
     yield from (f"  {remark}" for remark in source.remarks)
 
 
 def _describe_misfits(report):
-    return [f"{name} {wanted}, in the source {got}" for name, (wanted, got) in report.misfits.items()]
+    return [f"{name} {wanted}, but {got} in the source" for name, (wanted, got) in report.misfits.items()]
 
 
 def _group_by_layer(names):

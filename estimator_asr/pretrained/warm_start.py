@@ -48,12 +48,13 @@ def prepare(
     root = None if _is_encoder(source) else find_root(source)
     if root and os.path.realpath(root) == os.path.realpath(model.path):
         raise errors.UserError(
-            f"train: --warm_start_from is {source}, which is --model_dir={model.path} itself; leave out "
-            "--warm_start_from to continue that training, or choose a new --model_dir"
+            f"train: --warm_start_from={source} is the same model directory as --model_dir={model.path}; "
+            "leave out --warm_start_from to continue its training, or choose a new --model_dir"
         )
     if checkpoints.find_latest(model.path):
         if root:  # otherwise, train may have set warm_start_from itself, to the encoder of the data
-            logging.info("%s: has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
+            message = "%s already has a checkpoint, so --warm_start_from=%s has no effect"
+            logging.info(message, model.path, source)
     elif is_chief:
         write(model, open_source(model), build_graph, before_save)
     else:
@@ -95,8 +96,9 @@ def _wait_for_checkpoint(model_dir):
     while not checkpoints.find_latest(model_dir):
         if time.monotonic() > limit:
             raise errors.UserError(
-                f"{model_dir}: the chief has not written the checkpoint of --warm_start_from within "
-                f"{_WAIT_SECONDS:g} seconds; read the chief's log, and use one --model_dir for all workers"
+                f"{model_dir}: the chief did not write a checkpoint with the weights of --warm_start_from "
+                f"within {_WAIT_SECONDS:g} seconds; read the chief's log, and use one --model_dir for all "
+                "workers"
             )
         time.sleep(_POLL_SECONDS)
 
@@ -112,8 +114,8 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
     bad = [name for name, value in source.values.items() if not np.all(np.isfinite(value))]
     if bad:
         raise errors.UserError(
-            f"{source.path}: {len(bad)} of {len(source.values)} variables contain NaN or Inf, the first is "
-            f"{bad[0]}; choose an earlier checkpoint"
+            f"{source.path}: {len(bad)} of {len(source.values)} variables contain NaN or Inf (first: "
+            f"{bad[0]}); choose an earlier checkpoint"
         )
     return source
 
@@ -139,7 +141,7 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
     if num_trained >= encoder.layers:
         raise errors.UserError(
             f"train: --trainable_blocks is {num_trained}, expected at most {encoder.layers - 1}, because "
-            f"{path} has {encoder.layers} blocks and the model reads the block below those to train"
+            f"{path} has {encoder.layers} blocks, and the model also reads the block below the trained blocks"
         )
     last = encoder.layers - num_trained
     lower = (layer for layer in pretrained_encoder.choose_layers(encoder.layers) if layer < last)
@@ -157,16 +159,16 @@ def find_checkpoint(path: str) -> str:
     Raises errors.UserError if there is no checkpoint, or if `path` is in an object store.
     """
     if urls.is_remote(path):
-        raise errors.UserError(f"{path}: is in an object store, {urls.EXPECTED_LOCAL}")
+        raise errors.UserError(f"{path} is in an object store, {urls.EXPECTED_LOCAL}")
     if os.path.isdir(path):
         return checkpoints.latest(path)
     if is_other_file(path):
         raise errors.UserError(
-            f"{path}: is not a TensorFlow checkpoint; pass a model directory, or a checkpoint in one"
+            f"{path} is not a TensorFlow checkpoint; pass a model directory, or a checkpoint in one"
         )
     prefix = _CHECKPOINT_SUFFIX.sub("", path)
     if not os.path.exists(f"{prefix}.index"):
-        raise errors.UserError(f"{path}: does not exist; check the path")
+        raise errors.UserError(f"{path} does not exist; check the path")
     return prefix
 
 
@@ -189,10 +191,10 @@ def _open_encoder(model, path):
     encoder, tensors = encoder_weights.read(path)
     pretrained = model.config.acoustic.pretrained
     if pretrained is None or pretrained.encoder != encoder:
-        want = f"{pretrained.encoder.family} of {pretrained.encoder.sha256[:12]}" if pretrained else "none"
+        want = f"{pretrained.encoder.family} with {pretrained.encoder.sha256[:12]}" if pretrained else "none"
         raise errors.UserError(
-            f"{path}: its encoder is {encoder.family} of sha256 {encoder.sha256[:12]}, expected {want}, the "
-            "encoder of the model and the data; leave out --warm_start_from"
+            f"{path}: the encoder is {encoder.family} with sha256 {encoder.sha256[:12]}, expected {want} as "
+            "in the model and the data; leave out --warm_start_from"
         )
     values = encoder_weights.to_variables(encoder, tensors)
     values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}
@@ -203,8 +205,8 @@ def _open_checkpoint(model, path):
     checkpoint, root = find_checkpoint(path), find_root(path)
     if root is None:
         raise errors.UserError(
-            f"{path}: there is no {experiment.CONFIG_FILE} in the directory of the checkpoint or above; pass "
-            "a checkpoint inside a model directory"
+            f"{path}: neither the checkpoint's directory nor a directory above it contains "
+            f"{experiment.CONFIG_FILE}; pass a checkpoint inside a model directory"
         )
     source = model_directory.open_model_directory(root)
     remarks = _check_kind(model, source)
@@ -215,7 +217,7 @@ def _open_checkpoint(model, path):
         values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
-        remarks.append(f"{_NGRAMS} is initialised: with other tokens its rows belong to other n-grams")
+        remarks.append(f"{_NGRAMS} is initialised, because its rows belong to n-grams of other tokens")
     return transfer.WeightSource(checkpoint, values, transfer.list_names(source), tuple(remarks))
 
 
@@ -224,7 +226,7 @@ def _check_kind(model, source):
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(
-            f"{source.path}: holds the {got.model} model, expected the {want.model} model; "
+            f"{source.path}: model type is {got.model}, expected {want.model}; "
             "choose another --warm_start_from"
         )
     if got.frontend == want.frontend:

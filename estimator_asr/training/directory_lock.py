@@ -20,7 +20,7 @@ _COPIES = "tmp_worker_{}"
 _LOCK_FILE = "training.lock"
 # An NFSv4 server releases a dead machine's locks after 90 s by default.
 CLUSTER_WAIT_SECONDS = 120.0
-# Maps files that a model directory never contains to what the directory holds instead.
+# Files that never occur in a model directory, mapped to what a directory with such a file contains.
 _OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9]/saved_model.pb": "exports"}
 
 
@@ -38,7 +38,7 @@ def check_usable(model_dir: str) -> None:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
             raise errors.UserError(
                 f"--model_dir: {model_dir} holds {content} ({os.path.relpath(path, model_dir)}), so it "
-                "is not a model directory; choose a model directory or a new one. Nothing was changed"
+                "is not a model directory; choose a model directory or a new path. Nothing was changed."
             )
 
 

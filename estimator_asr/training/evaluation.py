@@ -24,7 +24,7 @@ AfterEvaluation = Callable[[estimator_api.Estimator, str, Mapping[str, float]], 
 
 
 class DevEvaluator:
-    """Evaluates a model on dev; keeps the best checkpoints, logs the metrics, then calls `after`."""
+    """An evaluator for dev that keeps the best checkpoints, logs the metrics, then calls `after`."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class DevEvaluator:
 
 
 class _Exporter(estimator_api.Exporter):
-    """Finishes the evaluations of train_and_evaluate, which calls it as if it exported the model."""
+    """An exporter that exports nothing; train_and_evaluate calls it at the end of each evaluation."""
 
     name = "dev"
 

@@ -102,7 +102,8 @@ class Loop:
             dev_input_fn = self._build_input_fn(dev, training=False)
             self.dev = evaluation.DevEvaluator(self.model, dev_input_fn, hooks, observers.after_evaluation)
         else:
-            logging.warning("%s: no dev split, so the model is not evaluated", ",".join(self.data_dirs))
+            message = "%s: there is no dev split, so the model will not be evaluated during training"
+            logging.warning(message, ",".join(self.data_dirs))
         if self.is_writer:
             model_directory.write(self.model, self.data_dirs[0])
             logging.info("settings: %s", os.path.join(self.model.path, experiment.CONFIG_FILE))

@@ -35,7 +35,7 @@ _CONTINUES = "the same command continues from the last checkpoint"
 
 
 class Clock:
-    """Counts seconds while it is not paused. One thread sets it; others may read it at the same time."""
+    """A clock that can be paused. One thread sets it; others may read its seconds at the same time."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic):
         self._now = now
@@ -75,7 +75,7 @@ def time_input(features: dict, labels: dict) -> tuple[dict, dict, tf.Tensor]:
 
 
 class StepWatch:
-    """Ends the process if a step takes too long; a context manager that runs a watching thread.
+    """A context manager whose thread ends the process if a step takes too long.
 
     A collective waits forever for a replica or worker that does not join it. The call into TensorFlow then
     never returns, so the main thread can neither run a signal handler nor raise an exception. The thread also
@@ -144,11 +144,11 @@ class StepWatch:
             reason = f"{' and '.join(dead)} died, so this worker ends too"
             self._end(EXIT_WORKER_DIED, f"{reason}; start all workers again; {_CONTINUES}")
         elif signal_number and seconds >= SIGNAL_SECONDS:
-            reason = f"train: the step has not ended {SIGNAL_SECONDS:.0f} s after signal {signal_number}"
+            reason = f"train: the step did not end within {SIGNAL_SECONDS:.0f} s after signal {signal_number}"
             reason += ", so no checkpoint was saved"
             self._end(128 + signal_number, f"{reason}; {self._describe()}; {_CONTINUES}")
         elif seconds >= 60 * limit * factor:
-            reason = f"train: the step has not ended in {seconds / 60:.1f} minutes"
+            reason = f"train: the step did not end within {seconds / 60:.1f} minutes"
             reason += f" (limit: {f'{factor} times ' if factor > 1 else ''}--max_step_minutes={limit:g})"
             self._end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}")
 
@@ -168,7 +168,7 @@ def end_process(code: int, sentence: str) -> None:
 
 @dataclasses.dataclass(eq=False)
 class StepWatchHook(estimator_api.SessionRunHook):
-    """Reports steps and the stage of each replica to a StepWatch; must be the first hook of a step.
+    """A hook that reports steps and each replica's stage to a StepWatch; must be the first hook of a step.
 
     After a worker has died, TensorFlow recreates the session over and over, and saves a checkpoint each time;
     this does not count as the start of a step.

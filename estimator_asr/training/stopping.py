@@ -24,7 +24,7 @@ class Terminated(Exception):
 
 
 class Termination:
-    """Handles SIGTERM during training: the step ends, a checkpoint is saved, and no evaluation follows."""
+    """The response to SIGTERM during training: the step ends, a checkpoint is saved, nothing is evaluated."""
 
     def __init__(self):
         self.is_requested = False
@@ -68,7 +68,7 @@ class Termination:
 
 @dataclasses.dataclass(eq=False)
 class StopEvaluationHook(estimator_api.SessionRunHook):
-    """Aborts an evaluation after SIGTERM; nothing is lost, because the checkpoint is already saved."""
+    """A hook that aborts an evaluation after SIGTERM; nothing is lost, as the checkpoint is already saved."""
 
     termination: Termination
 
@@ -78,7 +78,7 @@ class StopEvaluationHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class CheckpointListener(estimator_api.CheckpointSaverListener):
-    """Once SIGTERM has been received, prevents the evaluation that normally follows a checkpoint."""
+    """A listener that, after SIGTERM, prevents the evaluation that normally follows a checkpoint."""
 
     termination: Termination
     pause: Callable[[], None]  # called before a checkpoint is saved and evaluated
@@ -95,7 +95,7 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """Decides when training ends. The reasons that it returns are worded to be part of a sentence."""
+    """The rule that decides when training ends. It words its reasons as parts of a sentence."""
 
     history: evaluation_log.History  # evaluations on dev
     patience: int  # evaluations to wait for a new lowest error rate; 0 disables early stopping
@@ -128,10 +128,10 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
 
 @dataclasses.dataclass(eq=False)
 class StopHook(estimator_api.SessionRunHook):
-    """Ends training after a step if SIGTERM arrived or a StopRule says so; the saver hook saves that step.
+    """A hook that ends training after a step if SIGTERM arrived or a StopRule says so.
 
-    The hook must run after the saver hook, as all hooks in EstimatorSpec.training_hooks do, so that an
-    evaluation can end training before the next step.
+    The saver hook saves that step. StopHook must run after the saver hook, as all hooks in
+    EstimatorSpec.training_hooks do, so that an evaluation can end training before the next step.
     """
 
     number: tf.Tensor  # int64 [], global step before the update
@@ -157,7 +157,7 @@ def _sum_over_workers(tensor):
 
 @dataclasses.dataclass(eq=False)
 class CoordinatedStopHook(estimator_api.SessionRunHook):
-    """Stops all workers of a cluster after the same step if one of them received SIGTERM or must stop early.
+    """A hook that stops all workers after the same step if one of them got SIGTERM or must stop early.
 
     If only one worker stopped, the others would wait for it forever, so each step sums the stop requests of
     all workers. Every worker needs this hook, at the same position in its list of hooks. In the first step,

@@ -122,24 +122,24 @@ def test_the_models_encoder_is_from_the_data_or_from_the_warm_start(directory):
         (
             "encoded",
             {"encoder": "conformer"},
-            "--encoder is conformer, expected whisper, because the data hold",
+            "--encoder is conformer, but the data contain outputs of whisper",
         ),
         ("data", {}, "--encoder=whisper needs encoded data or pretrained weights; run python -m estimator_"),
         (
             "encoded",
             {"encoder": "hubert"},
-            "--encoder is hubert, expected whisper, because the data hold its outputs; pass --encoder=wh",
+            "--encoder is hubert, but the data contain outputs of whisper; pass --encoder=wh",
         ),
         (
             "data",
             {"encoder": "hubert", "warm_start_from": "whisper"},
-            "--encoder is hubert, expected whisper, because --warm_start_from has its weights; pass --encod",
+            "--encoder is hubert, but --warm_start_from has weights of whisper; pass --encod",
         ),
         (
             "encoded",
             {"trainable_blocks": 3},
-            "--trainable_blocks is 3, expected 1 or 2, because the data hold the outputs of blocks 1,2 of 3, "
-            "but not of block 0; choose blocks with --layers",
+            "--trainable_blocks is 3, expected 1 or 2, because the data contain the outputs of blocks 1,2 of "
+            "3, but not of block 0; choose blocks with --layers",
         ),
         (
             "data",
@@ -182,11 +182,11 @@ def test_the_suggested_encode_command_has_the_path_of_the_weights(directory, voc
             "D", "M", {"frontend": (1, 2)}, str(directory / vocabulary_dir), model
         )
     program = f"python -m estimator_asr.encode --weights={weights.format(directory)} --layers=1,2"
-    assert f", encode them by {program}, or use" in str(refused.value)
+    assert f", encode them with {program}, or use" in str(refused.value)
 
 
 def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
-    with pytest.raises(errors.UserError, match="nowhere: does not exist; check the path"):
+    with pytest.raises(errors.UserError, match="nowhere does not exist; check the path"):
         config(directory, "data", warm_start_from=str(tmp_path / "nowhere"))
     unfinished = small_whisper.write(tmp_path / "unfinished")
     os.rename(f"{unfinished}/model.safetensors", f"{unfinished}/pytorch_model.bin")
@@ -210,7 +210,7 @@ def test_a_damaged_encoder_beside_the_model_is_refused_at_export(model, tmp_path
     flags = (f"--acoustic_model_dir={tmp_path}/am", f"--export_dir={tmp_path}/export")
     completed = programs.run("estimator_asr.export", *flags)
     assert completed.returncode == 1 and not os.path.exists(tmp_path / "export" / "1")
-    assert "encoder has weights of sha256" in completed.stderr
+    assert "sha256 of the encoder's weights is" in completed.stderr
 
 
 @pytest.mark.long

@@ -70,8 +70,8 @@ def test_speakers_that_are_also_in_train_are_a_warning(tiny_export, tmp_path, ca
     changes = {"data_dir": (str(data_dir),), "model_dir": tiny_export.acoustic_dir, "decoding": "greedy"}
     evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
     assert (
-        "evaluate: test: all 2 speakers are also in train, so its error rates say nothing about voices that "
-        "the model has not heard; use other speakers for it "
+        "evaluate: test: all 2 speakers are also in train, so error rates on test say nothing about voices "
+        "that the model has not heard; use other speakers for test "
         "(for a corpus without a dev split, build --dev_fraction=0.05 moves whole speakers to dev)"
     ) in caplog.messages
 

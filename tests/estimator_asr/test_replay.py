@@ -111,7 +111,8 @@ def test_a_finite_replay_lists_what_it_omits():
     report = {"step": 3, "position": [1, 0], "loss": "inf", "gradient_norm": 2.5}
     lines = replay.describe(report, [nan_files.BatchRow("a", "s", 4, 1)], result)
     assert lines[1] == "loss 1.5 (in training inf), gradient norm 2.5 (in training 2.5)"
-    assert lines[2].startswith("every tensor is finite here, so the cause is something that the replay omits")
+    said = "every tensor is finite in the replay, so the cause is something that the replay leaves out: "
+    assert lines[2].startswith(said)
 
 
 def test_a_directory_must_be_given():

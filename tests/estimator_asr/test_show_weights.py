@@ -39,11 +39,11 @@ def test_each_weight_has_its_shape_and_norms(file):
 def test_unreadable_paths_are_named_and_the_others_are_listed(file):
     done = programs.run("estimator_asr.show_weights", "no.h5", file)
     assert done.returncode == 1 and "dense/kernel  [2, 2]" in done.stdout
-    assert done.stderr.splitlines() == ["error: no.h5: does not exist; check the path"]
+    assert done.stderr.splitlines() == ["error: no.h5 does not exist; check the path"]
 
 
 def test_no_path_is_refused():
-    with pytest.raises(errors.UserError, match="show_weights: there is no FILE_OR_DIR; pass"):
+    with pytest.raises(errors.UserError, match="show_weights: FILE_OR_DIR is missing; pass"):
         show_weights.main([])
 
 
@@ -99,7 +99,7 @@ def test_a_directory_a_prefix_and_a_file_of_a_checkpoint_are_the_same(tmp_path):
 @pytest.mark.parametrize("name", ["a.h5", "model.ckpt-9", "no/such/directory"])
 def test_a_missing_path_is_refused(tmp_path, name):
     path = str(tmp_path / name)
-    with pytest.raises(errors.UserError, match=f"{name}: does not exist; check the path"):
+    with pytest.raises(errors.UserError, match=f"{name} does not exist; check the path"):
         show_weights.read(path)
 
 

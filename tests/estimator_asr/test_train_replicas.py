@@ -58,7 +58,7 @@ def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, nu
         )
         assert run.returncode == 0, run.stderr
         assert f"dev at step {steps}: " in run.stderr
-        assert "largest batch: " in run.stderr
+        assert "largest batch (" in run.stderr
     losses, expected = (event_files.read_scalars(directory / name, "loss") for name in (many, one))
     assert len(expected) == 12 + (accumulation > 1)  # the first batch of an update shows the last one's step
     # Sums over replicas round differently, and Adam makes whole steps of small gradients.

@@ -360,7 +360,7 @@ def test_damaged_ngram_models_are_named(model_dir, ngram, damage):
 
 def test_an_ngram_model_of_another_vocabulary_is_refused(model_dir, ngram):
     save(model_dir, ngram, ngram_weight=0.5)
-    with pytest.raises(errors.UserError, match="npz: has 6 tokens, expected 7; restore it"):
+    with pytest.raises(errors.UserError, match="npz has 6 tokens, expected 7; restore it"):
         decoding_files.load(str(model_dir), num_tokens=7)
 
 

@@ -68,4 +68,4 @@ def test_paths_of_checkpoints_have_no_character_of_a_pattern(module, program_ans
 def test_show_weights_and_warm_start_refuse_an_object_store():
     with pytest.raises(errors.UserError) as raised:
         warm_start.find_checkpoint("s3://bucket/a")
-    assert str(raised.value) == f"s3://bucket/a: is in an object store, {EXPECTED}"
+    assert str(raised.value) == f"s3://bucket/a is in an object store, {EXPECTED}"

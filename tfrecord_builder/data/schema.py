@@ -117,7 +117,7 @@ def read_shard(path: str) -> Iterator[bytes]:
     """Yields the serialised records of a local TFRecord file in order, and verifies their checksums.
 
     Raises:
-        tf.errors.DataLossError: a record is damaged or truncated; the message has its position.
+        tf.errors.DataLossError: a record is damaged or truncated; the message gives the record's position.
         tf.errors.NotFoundError: there is no such file.
     """
     return tf.compat.v1.io.tf_record_iterator(path)

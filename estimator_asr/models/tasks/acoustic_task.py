@@ -28,7 +28,7 @@ _FRAMES_PER_LABEL = 8  # encoder output frames; 0.32 s with the default hop
 
 
 class Acoustic(task.Task):
-    """Acoustic task: converts speech to tokens."""
+    """The acoustic task, which converts speech to tokens."""
 
     spec = task_spec.ACOUSTIC
 

@@ -16,10 +16,8 @@ def check_features(
     """Raises UserError if the data or weights belong to another encoder, or the data are plain waveforms."""
     if applied and applied.encoder.family != name:
         family = applied.encoder.family
-        reason = "the data hold its outputs" if features.encoder else "--warm_start_from has its weights"
-        raise errors.UserError(
-            f"train: --encoder is {name}, expected {family}, because {reason}; pass --encoder={family}"
-        )
+        kind = "the data contain outputs" if features.encoder else "--warm_start_from has weights"
+        raise errors.UserError(f"train: --encoder is {name}, but {kind} of {family}; pass --encoder={family}")
     if features.frontend == "waveform" and not features.encoder:
         raise errors.UserError(
             "train: features are a waveform, expected outputs of an encoder; encode the data first "
@@ -67,7 +65,7 @@ def check_pretrained(
     last = applied.encoder.layers - chosen.trainable_blocks
     if chosen.trainable_blocks and last not in applied.layers:
         expected = " or ".join(str(applied.encoder.layers - layer) for layer in reversed(applied.layers))
-        holder = "the data hold" if features.encoder else "--warm_start_from reads"
+        holder = "the data contain" if features.encoder else "--warm_start_from reads"
         raise errors.UserError(
             f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because {holder} "
             f"the outputs of blocks {','.join(map(str, applied.layers))} of {applied.encoder.layers}, "

@@ -15,7 +15,7 @@ _NO_CANDIDATE = -10.0  # log probability of a character that is not among its to
 
 
 class Language(task.Task):
-    """Language task: converts tokens to characters."""
+    """The language task, which converts tokens to characters."""
 
     spec = task_spec.LANGUAGE
 

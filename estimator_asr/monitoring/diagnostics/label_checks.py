@@ -113,7 +113,7 @@ def _describe_problem(name, kind, ids, expected, inventory):
     if ids == expected:
         return ""
     if _is_one_hot(ids, inventory):
-        return f"{name} is one-hot, {len(ids)} numbers with {sum(ids)} ones, expected {wanted}"
+        return f"{name} is one-hot ({len(ids)} numbers, {sum(ids)} of them 1), expected {wanted}"
     for shift in (1, -1):
         if expected and ids == [label + shift for label in expected]:
             return f"{name} is {_join(ids)}, shifted by {shift:+d}, expected {wanted}"

@@ -21,7 +21,7 @@ _COLLECTION = "memory_probe/"
 
 @dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
-    """Computes gradients for the largest batches; changes neither weights nor the position in the data."""
+    """A hook that computes the largest batches' gradients, without changing the weights or the position."""
 
     features: dict[str, tf.Tensor]  # features that this replica's model_fn received
     labels: dict[str, tf.Tensor]
@@ -61,7 +61,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
                 f"{rows * length}"
             ) from None
         logging.info(
-            f"largest batch: {batch}: {time.monotonic() - start:.1f} s including set-up, {_peak_memory()}"
+            f"largest batch ({batch}): {time.monotonic() - start:.1f} s including set-up, {_peak_memory()}"
         )
 
 

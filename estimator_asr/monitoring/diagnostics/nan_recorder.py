@@ -23,7 +23,7 @@ _SHOWN_UTTERANCES = 3
 
 @dataclasses.dataclass(eq=False)
 class NanRecorderHook(estimator_api.SessionRunHook):
-    """Writes MODEL_DIR/nan/step-N for a step with a NaN or Inf; ends training after too many such steps.
+    """A hook that writes MODEL_DIR/nan/step-N for a step with NaN or Inf; too many such steps end training.
 
     The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], count of previous steps;
     "position" int64 [2], features["seed"]; "loss", "gradient_norm" and "learning_rate", float32 []. Called
@@ -82,8 +82,9 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         allowed = f" after --skip_bad_batches={self.max_skipped}" if self.max_skipped else ""
         replay = advice.command("estimator_asr.replay", nan_dir=path)
         return (
-            f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}{replay} finds "
-            f"the cause; --skip_bad_batches={len(self._steps)} skips the batch and continues"
+            f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}to find the "
+            f"cause, run {replay}; to skip the batch and continue, pass "
+            f"--skip_bad_batches={len(self._steps)}"
         )
 
     def _common_utterances(self):
@@ -92,7 +93,8 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:
             return ""
-        return f"all {len(steps)} such batches contain {', '.join(sorted(common)[:_SHOWN_UTTERANCES])}; "
+        shown = ", ".join(sorted(common)[:_SHOWN_UTTERANCES])
+        return f"all {len(steps)} batches with NaN or Inf contain {shown}; "
 
 
 def _describe(values, utterances):

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-_OVERFLOW = "values exceeded the largest of their type: use a lower --learning_rate or --clip_norm"
+_OVERFLOW = "values exceeded the range of their type: use a lower --learning_rate or --clip_norm"
 _CAUSES = {
     "Placeholder": "the input contains NaN or Inf: find all such records with python -m "
     "tfrecord_builder.verify --data_dir=DATA and build the data again",

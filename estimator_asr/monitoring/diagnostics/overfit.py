@@ -146,13 +146,13 @@ def describe(result: OverfitResult, train_command: str, base_rate: float, data_d
     show = advice.command("tfrecord_builder.show", data_dir=data_dir.split(",")[0])
     if result.is_learned:
         return (
-            f"{num_utterances} utterances memorised after {steps}: loss {loss:.3f} per label, "
-            "no errors; model, loss and optimizer can learn. Wrong labels would be memorised too: to check "
+            f"{num_utterances} utterances were memorised after {steps}: loss {loss:.3f} per label, "
+            "no errors; so model, loss and optimizer work. Wrong labels would be memorised too: to check "
             f"that a record matches its labels, run {show}"
         )
     causes = (*_causes_in_data(result, data_dir, show), _cause_in_losses(result, train_command, base_rate))
     return (
-        f"{num_utterances} utterances not memorised after {steps}, loss {loss:.3g} per label, "
+        f"{num_utterances} utterances were not memorised after {steps}, loss {loss:.3g} per label, "
         f"error rate {100 * error_rate:.0f} %; {causes[0]}"
     )
 

@@ -65,7 +65,7 @@ def keep_if_best(
     try:
         _keep(model, checkpoint, KeptCheckpoint(int(metrics["global_step"]), rate, metrics))
     except OSError as error:  # no reason to abort a long training run
-        message = "%s: cannot be added to the best checkpoints (%s); training continues"
+        message = "%s cannot be added to the best checkpoints (%s); training continues"
         logging.warning(message, checkpoint, error.strerror)
 
 

@@ -33,7 +33,9 @@ class LoggedEvaluation(NamedTuple):
 
 def read_evaluations(model_dir: str) -> list[LoggedEvaluation]:
     """Returns all evaluations, oldest first. Raises errors.UserError if the file is damaged."""
-    return read_rows(os.path.join(model_dir, FILE), LoggedEvaluation, "delete it to forget all evaluations")
+    return read_rows(
+        os.path.join(model_dir, FILE), LoggedEvaluation, "delete it, which discards all earlier evaluations"
+    )
 
 
 def record_evaluation(model_dir: str, evaluation: LoggedEvaluation) -> None:

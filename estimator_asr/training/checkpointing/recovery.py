@@ -23,7 +23,7 @@ _LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpo
 
 
 class RegularSaver(estimator_api.CheckpointSaverHook):
-    """Saves at multiples of `save_steps`, and at the first and last step of a session.
+    """A hook that saves at multiples of `save_steps`, and at the first and last step of a session.
 
     TensorFlow's hook counts from the session's first step: with save_steps=100, a run that resumes at 137
     would be saved and evaluated at 237 instead of 200, and early stopping would depend on interruptions.
@@ -76,7 +76,7 @@ def find_checkpoint(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
             faults[candidate] = f"cannot be read ({error.reason})"
     if present:
         raise errors.UserError(
-            f"{model_dir}: none of {len(present)} checkpoints can be read "
+            f"{model_dir}: none of the {len(present)} checkpoints can be read "
             f"({os.path.basename(present[-1])} {faults[present[-1]]}); copy one from "
             f"{os.path.join(model_dir, 'best')} to {model_dir}, or choose another --model_dir"
         )
@@ -89,7 +89,7 @@ def _repair(model_dir, checkpoint, faults):
         start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))
     else:
-        start = f"continues from {os.path.basename(checkpoint)}, the newest readable one"
+        start = f"continues from {os.path.basename(checkpoint)}, the newest readable checkpoint"
         readable = [prefix for prefix in checkpoints.list_checkpoints(model_dir) if prefix not in faults]
         checkpoints.write_state(model_dir, checkpoint, readable)
     moved = [_move_damaged(model_dir, prefix) for prefix in faults if checkpoints.list_files(prefix)]

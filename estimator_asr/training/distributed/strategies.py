@@ -59,8 +59,8 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
         )
     if cluster and cluster.shares_host and gpus and os.environ.get(_MEMORY_GROWTH) != "true":
         logging.warning(
-            "TF_CONFIG: the evaluator runs on the machine of a worker, and each of them takes all memory of "
-            "the GPUs that it sees; start the evaluator with CUDA_VISIBLE_DEVICES=, or both with "
+            "TF_CONFIG: the evaluator runs on the same machine as a worker, and both would take all memory "
+            "of the GPUs that they see; start the evaluator with CUDA_VISIBLE_DEVICES=, or start both with "
             f"{_MEMORY_GROWTH}=true"
         )
     if config.xla and not gpus:
@@ -88,8 +88,8 @@ def _check_gpus(gpus, precision):
 def _check_cpu():
     if not cpu.read_flags() & set(_CPU_FLAGS):
         raise errors.UserError(
-            f"train: --precision=bfloat16 without a GPU needs a CPU with {' or '.join(_CPU_FLAGS)}, and this "
-            f"one has neither; {_OFF}, which is faster here"
+            f"train: --precision=bfloat16 without a GPU needs a CPU with {' or '.join(_CPU_FLAGS)}, but this "
+            f"CPU has neither; {_OFF}, which is faster here"
         )
     if os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() in ("0", "false"):
         raise errors.UserError(

@@ -63,7 +63,7 @@ def minimize(
 
 
 class UpdateHook(estimator_api.SessionRunHook):
-    """Runs the update after every num_batches steps; other hooks see its effect from the next step on."""
+    """A hook that runs the update every num_batches steps; other hooks see its effect one step later."""
 
     def __init__(self, update: tf.Operation, num_batches: int):
         self._update = update

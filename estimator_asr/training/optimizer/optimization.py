@@ -86,7 +86,7 @@ class LossScale:
 
 @dataclasses.dataclass(frozen=True)
 class Minimizer:
-    """Minimises a loss that is averaged over the replicas."""
+    """An optimizer, with what it needs to minimise a loss that is averaged over the replicas."""
 
     optimizer: skippable.Optimizer
     clip_norm: float  # maximum global norm of the gradients; 0 disables clipping

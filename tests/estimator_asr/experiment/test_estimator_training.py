@@ -112,9 +112,9 @@ def test_other_configs_are_completed_as_tensorflow_does(monkeypatch, tf_config):
 
 
 def test_estimator_train_and_evaluate_are_refused_in_a_cluster():
-    with pytest.raises(ValueError, match="Estimator.train is called in a cluster"):
+    with pytest.raises(ValueError, match="Estimator.train does not support a strategy in a cluster"):
         estimator_training.estimator_train(None, None, None)
-    with pytest.raises(ValueError, match="Estimator.evaluate is called in a cluster"):
+    with pytest.raises(ValueError, match="Estimator.evaluate does not support a strategy in a cluster"):
         estimator_training.estimator_evaluate(None, None, None)
 
 

@@ -63,5 +63,5 @@ def test_the_progress_is_read_back(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', '[{"first_step": "x"}]', "[3]"])
 def test_a_damaged_progress_file_is_refused(tmp_path, text):
     pathlib.Path(tmp_path, "input_progress.json").write_text(text)
-    with pytest.raises(errors.UserError, match="input_progress.json: is not a valid record of training"):
+    with pytest.raises(errors.UserError, match="input_progress.json is not a valid record of training"):
         input_progress.load(str(tmp_path))

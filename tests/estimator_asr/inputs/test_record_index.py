@@ -144,7 +144,7 @@ def test_an_index_that_cannot_be_written_is_a_warning(source, tmp_path, monkeypa
     index = record_index.load(source, SETTINGS)
     assert len(index.lengths) == 120 and len(lines) == 8
     assert f"{tmp_path}/index/{source.shards[0].sha256}.frames.npy: cannot be written" in lines[0]
-    assert "the next start reads the shard again" in lines[0]
+    assert "the shard will be read again at the next start" in lines[0]
 
 
 def test_workers_that_share_a_directory_share_the_indexing(source, monkeypatch):
@@ -215,7 +215,8 @@ def test_a_record_that_is_damaged_after_indexing_raises_a_user_error(source):
         file.write(b"\0\1\2\3")
     sentence = (
         rf"^DATA: a shard of split train is damaged \(corrupted record at 0 of {path}: CRC of its data is "
-        r"wrong\); copy or build the data again; python -m tfrecord_builder.verify --data_dir=DATA names the "
+        r"wrong\); to find the shard, run python -m tfrecord_builder.verify --data_dir=DATA; then copy or "
+        r"build"
     )
     with pytest.raises(errors.UserError, match=sentence), splits.explain_damage(["DATA"], "train"):
         read(source, 80)

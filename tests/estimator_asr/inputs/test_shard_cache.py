@@ -117,11 +117,11 @@ def test_a_bound_that_is_too_small_is_refused(downloads):
 
 def test_a_shard_that_cannot_be_used_leaves_no_file(cache_directory):
     shard = dataclasses.replace(make_shard("a"), sha256="0" * 64)
-    with pytest.raises(errors.UserError, match="a: shard has a different size or sha256 than dataset_info"):
+    with pytest.raises(errors.UserError, match="a: shard does not have the size and sha256 given in"):
         shard_cache.ShardCache().fetch(shard)
     files.remove(shard.path)
     with pytest.raises(
-        errors.UserError, match="store/a: shard cannot be read .No such file.*; check the store and"
+        errors.UserError, match="store/a: shard cannot be read .No such file.*; check the object store and"
     ):
         shard_cache.ShardCache().fetch(shard)
     assert os.listdir(cache_directory) == []
@@ -284,6 +284,6 @@ def test_a_shard_that_cannot_be_fetched_raises_a_user_error(tmp_path, seed):
     with pytest.raises(errors.UserError) as caught, splits.explain_damage([STORE], "train"):
         list(read_epoch(source, config_lib.InputConfig(), seed))
     assert str(caught.value) == (
-        f"{source.shards[1].path}: shard cannot be read (No such file or directory); check the store and "
-        "run the command again"
+        f"{source.shards[1].path}: shard cannot be read (No such file or directory); check the object store "
+        "and run the command again"
     )

@@ -44,7 +44,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     with pytest.raises(
-        errors.UserError, match="'train' has no audio features for the acoustic model; choose another"
+        errors.UserError, match="'train' has no audio features, which the acoustic model needs; choose"
     ):
         splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
 
@@ -52,7 +52,7 @@ def test_text_is_refused_for_the_acoustic_model(tmp_path):
 def test_an_empty_split_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", 0)])
-    with pytest.raises(errors.UserError, match="has no tokens for the language model; choose another"):
+    with pytest.raises(errors.UserError, match="has no tokens, which the language model needs; choose"):
         splits.read_split([info], [path], "train", task_spec.LANGUAGE)
 
 
@@ -60,7 +60,7 @@ def test_features_of_two_types_are_refused(tmp_path):
     dirs = [str(tmp_path / name) for name in "ab"]
     infos = [small_records.make_data(path) for path in dirs]
     infos[1] = dataclasses.replace(infos[1], fbank_dtype="float32")
-    with pytest.raises(errors.UserError, match="stored as float16 and float32, expected one type"):
+    with pytest.raises(errors.UserError, match="stored as float16 and float32, expected a single type"):
         splits.read_split(infos, dirs, "train", task_spec.ACOUSTIC)
 
 
@@ -90,8 +90,8 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
     [
         (
             tf.errors.DataLossError(None, None, "corrupted record at 12\n\t[[node]]"),
-            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); copy or build the data again; "
-            "python -m tfrecord_builder.verify --data_dir=a,b names the shard",
+            r"a,b: a shard of split dev is damaged \(corrupted record at 12\); to find the shard, run "
+            "python -m tfrecord_builder.verify --data_dir=a,b; then copy or build the data again",
         ),
         (
             tf.errors.DataLossError(
@@ -99,7 +99,7 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
                 None,
                 "Graph execution error:\n\nNode: 'Next'\ntruncated record at 7\n\t [[{{node Next}}]]",
             ),
-            r"is damaged \(truncated record at 7\); copy",
+            r"is damaged \(truncated record at 7\); to find",
         ),
         (
             tf.errors.InvalidArgumentError(
@@ -107,7 +107,7 @@ def test_the_hash_of_a_split_changes_with_its_shards(tmp_path):
                 None,
                 "assertion failed: [E_DAMAGED_RECORD: utterance u1: a sentence [1]]\n\t [[{{node Assert}}]]",
             ),
-            r"is damaged \(utterance u1: a sentence \[1\]\); copy",
+            r"is damaged \(utterance u1: a sentence \[1\]\); to find",
         ),
     ],
 )

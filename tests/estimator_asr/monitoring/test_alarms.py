@@ -222,8 +222,8 @@ def on_dev(step, **metrics):
 @pytest.mark.parametrize("step", [1, 8000])
 def test_a_nan_loss_on_dev_is_an_alarm_at_once(step):
     assert on_dev(step, avg_loss=math.nan, loss=math.nan, ctc_loss=2.0) == {
-        "dev-nan": "NaN on dev (avg-loss, loss), so this checkpoint cannot become the best; likely cause: "
-        "the weights or the features of dev contain NaN or Inf; check the data: python -m "
+        "dev-nan": "metrics on dev are NaN (avg-loss, loss), so this checkpoint cannot become the best; "
+        "likely cause: the weights or the features of dev contain NaN or Inf; check the data: python -m "
         "tfrecord_builder.verify --data_dir=DATA,MORE"
     }
     assert on_dev(step, avg_loss=2.0, ctc_loss=math.inf) == {}

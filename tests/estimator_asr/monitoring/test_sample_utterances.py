@@ -89,7 +89,7 @@ def test_a_missing_recording_is_logged(tmp_path, log):
     assert sample_utterances.read_wav(utterance, 8000) is None
     (line,) = log
     assert (
-        line.startswith("TensorBoard will not have the sound of u: ")
+        line.startswith("TensorBoard will not have the recording of u: ")
         and "gone.wav: audio file does not exist" in line
     )
 

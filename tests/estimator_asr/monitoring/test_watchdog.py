@@ -76,7 +76,7 @@ def test_an_evaluation_without_any_observed_step_is_checked_too(tmp_path, log):
     figures = {"global_step": np.int64(9000), "loss": np.float32("nan"), "length-ratio": np.float32(0)}
     make_watchdog(tmp_path).add_evaluation(Estimator(tmp_path), "", figures)
     assert [line.split(":")[1] for line in log] == [" step 9000"] * 2
-    assert "NaN on dev (loss)" in log[0] and "hardly anything on dev (0 %" in log[1]
+    assert "metrics on dev are NaN (loss)" in log[0] and "hardly anything on dev (0 %" in log[1]
 
 
 class Dog:

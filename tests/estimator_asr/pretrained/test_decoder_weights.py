@@ -56,14 +56,16 @@ def test_models_that_do_not_read_the_last_block_of_this_encoder_are_refused(acou
     lower = tiny_models.make_pretrained_model(str(tmp_path / "lower"), "whisper", layers=(1, 2))
     message = refuse(f"{acoustic.path}-whisper", lower, language)
     assert message.startswith(
-        f"{lower.path}: model reads blocks 1,2 of a whisper encoder, but the decoder needs the last block"
+        f"{lower.path}: the model reads blocks 1,2 of a whisper encoder, but the decoder needs the outputs "
+        "of the last block"
     )
     plain = tiny_models.make_acoustic_model(str(tmp_path / "plain"))
-    assert "model reads audio features, but the decoder needs the last block" in refuse("W", plain, language)
+    said = refuse("W", plain, language)
+    assert "the model reads audio features, but the decoder needs the outputs of the last block" in said
     other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(seed=5))
     message = refuse(other, acoustic, language)
     assert (
-        message.startswith(f"{other}: encoder has sha256 ") and f"the encoder of {acoustic.path}" in message
+        message.startswith(f"{other}: sha256 of the encoder is ") and f" as in {acoustic.path}; " in message
     )
 
 
@@ -81,7 +83,7 @@ def test_a_damaged_tokenizer_file_is_named(acoustic, language, content):
     file.write_text(content, encoding="utf-8")
     message = refuse(file.parent, acoustic, language)
     assert (
-        message.startswith(f"{file}: cannot be read (") and "pass the directory that was --weights" in message
+        message.startswith(f"{file}: cannot be read (") and "pass the directory that encode read" in message
     )
     file.unlink()
     assert refuse(file.parent, acoustic, language).startswith(f"{file}: cannot be read (")

@@ -205,7 +205,7 @@ def test_other_features_are_refused(weights, tmp_path, features, said):
 
 
 def test_encoded_data_are_not_encoded_again(weights, encoded, tmp_path):
-    with pytest.raises(errors.UserError, match="data are already encoded, expected audio features"):
+    with pytest.raises(errors.UserError, match="data that are already encoded, but encode needs audio"):
         encoder.encode(weights, encoded, str(tmp_path / "out"), (), 1, False)
 
 
@@ -241,7 +241,7 @@ def test_text_is_refused(weights, tmp_path):
         corpus="text", corpus_dir=(corpus,), output_dir=str(tmp_path / "data"), num_workers=1
     )
     builder.build(config, frontend.FrontendConfig())
-    with pytest.raises(errors.UserError, match="holds text, expected audio features; build the data with"):
+    with pytest.raises(errors.UserError, match="contains text, but encode needs audio features; build the"):
         encoder.encode(weights, config.output_dir, str(tmp_path / "out"), (), 1, False)
 
 
@@ -259,7 +259,7 @@ def test_a_damaged_shard_is_named(weights, data, tmp_path):
         file.seek(2000)
         file.write(b"xx")
     with pytest.raises(
-        errors.UserError, match=f"{shard}: shard has a different sha256 than dataset_info.json"
+        errors.UserError, match=f"{shard}: shard does not have the sha256 given in dataset_info.json"
     ):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
 

@@ -102,8 +102,8 @@ def report_of(num_whole, num_misfits):
 def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
     transfer.check(report_of(2, 2), "AM", "NEW")
     said = (
-        r"AM: only 1 of 6 variables fit into the model of NEW \(acoustic/w0 \[2, 4\], in the source "
-        r"\[2, 3\]; acoustic/w1 .*; acoustic/w2 \[2, 4\], in the source \[2, 3\]\); use the sizes"
+        r"AM: only 1 of 6 variables fit the model in NEW \(acoustic/w0 \[2, 4\], but "
+        r"\[2, 3\]; acoustic/w1 .*; acoustic/w2 \[2, 4\], but \[2, 3\] in the source\); use the sizes"
     )
     with pytest.raises(errors.UserError, match=said):
         transfer.check(report_of(1, 5), "AM", "NEW")
@@ -126,9 +126,9 @@ def test_the_table_lists_all_variables():
         "  copied whole: 2 variables, 1,234 values",
         "  by token                      copied       new   dropped",
         "  acoustic/ctc/class_vectors         5         1         2",
-        "  does not fit, initialised: acoustic/encoder/block_0/x [3], in the source [5]",
+        "  does not fit, so initialised: acoustic/encoder/block_0/x [3], but [5] in the source",
         "  initialised: acoustic/encoder/block_1 (2), acoustic/ctc/part_vectors",
-        "  only in the source, left out: acoustic/x",
+        "  only in the source, not copied: acoustic/x",
         "  it differs",
     ]
 

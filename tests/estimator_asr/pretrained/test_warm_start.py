@@ -156,7 +156,7 @@ def test_layers_that_the_source_lacks_are_initialised(tmp_path, lm, lines):
 def test_another_width_is_refused_and_nothing_is_written(tmp_path, lm):
     model = make_new(tmp_path, "language", language={"language_units": 32}, warm_start_from=lm)
     said = (
-        r"ckpt-7: only \d+ of \d+ variables fit into the model of .*new.* \[9, 32\], in the source \[9, 16\]"
+        r"ckpt-7: only \d+ of \d+ variables fit the model in .*new.* \[9, 32\], but \[9, 16\] in the source"
     )
     with pytest.raises(errors.UserError, match=said):
         prepare(model)
@@ -179,7 +179,7 @@ def test_with_a_checkpoint_the_warm_start_has_no_effect_and_a_line_says_so(tmp_p
     model = with_source(tiny_models.make_language_model(str(tmp_path / "lm")), lm)
     before = sorted(os.listdir(model.path))
     prepare(model)
-    assert lines == [f"{model.path}: has a checkpoint, so --warm_start_from={lm} has no effect"]
+    assert lines == [f"{model.path} already has a checkpoint, so --warm_start_from={lm} has no effect"]
     assert sorted(os.listdir(model.path)) == before
 
 
@@ -194,7 +194,7 @@ def test_encoded_data_inside_the_model_directory_can_be_the_source(tmp_path, lin
 @pytest.mark.parametrize("source", ["new", "new/model.ckpt-7", "new/../new"])
 def test_a_model_directory_is_refused_as_its_own_source(tmp_path, source):
     model = make_new(tmp_path, "language", warm_start_from=str(tmp_path / source))
-    with pytest.raises(errors.UserError, match="--warm_start_from is .*, which is --model_dir=.*new itself"):
+    with pytest.raises(errors.UserError, match="--warm_start_from=.* is the same .* as --model_dir=.*new;"):
         prepare(model)
 
 
@@ -202,9 +202,7 @@ def test_a_worker_waits_for_the_chief(tmp_path, lm, monkeypatch):
     model = make_new(tmp_path, "language", warm_start_from=lm)
     monkeypatch.setattr(warm_start, "_WAIT_SECONDS", 0.2)
     monkeypatch.setattr(warm_start, "_POLL_SECONDS", 0.02)
-    with pytest.raises(
-        errors.UserError, match="new: the chief has not written the checkpoint .* within 0.2 s"
-    ):
+    with pytest.raises(errors.UserError, match="new: the chief did not write a checkpoint .* within 0.2 s"):
         prepare(model, is_chief=False)
     monkeypatch.setattr(warm_start.time, "sleep", lambda seconds: prepare(model))
     prepare(model, is_chief=False)
@@ -255,7 +253,7 @@ def test_hashed_ngrams_are_copied_only_with_the_same_tokens(tmp_path, sources):
     assert not any(name.startswith("language/ngrams/") for name in source.values)  # slots of the optimizer
     assert "language/ngrams" not in source.values and "language/ngram_projection/kernel" in source.values
     assert source.remarks == (
-        "language/ngrams is initialised: with other tokens its rows belong to other n-grams",
+        "language/ngrams is initialised, because its rows belong to n-grams of other tokens",
     )
 
 
@@ -275,8 +273,8 @@ def test_a_pretrained_encoder_other_than_the_models_is_refused(tmp_path):
         encoder_weights.read(path)[0].sha256[:12] for path in (other, same.config.train.warm_start_from)
     ]
     assert str(refused.value) == (
-        f"{other}: its encoder is whisper of sha256 {digests[0]}, expected whisper of {digests[1]}, the "
-        "encoder of the model and the data; leave out --warm_start_from"
+        f"{other}: the encoder is whisper with sha256 {digests[0]}, expected whisper with {digests[1]} as "
+        "in the model and the data; leave out --warm_start_from"
     )
 
 
@@ -304,7 +302,7 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
     values = {"acoustic/a": np.ones(2), "acoustic/b": np.array([1, np.nan]), "acoustic/c": np.array([np.inf])}
     source = transfer.WeightSource("AM/model.ckpt-5", values, {}, ())
     monkeypatch.setattr(warm_start, "_open_checkpoint", lambda model, path: source)
-    said = "ckpt-5: 2 of 3 variables contain NaN or Inf, the first is acoustic/b; choose an earlier"
+    said = "ckpt-5: 2 of 3 variables contain NaN or Inf \\(first: acoustic/b\\); choose an earlier"
     with pytest.raises(errors.UserError, match=said):
         open_source(tmp_path, sources / "am")
 
@@ -312,7 +310,7 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
 @pytest.mark.parametrize(
     "path, settings, said",
     [
-        ("lm", {}, "lm: holds the language model, expected the acoustic model; choose"),
+        ("lm", {}, "lm: model type is language, expected acoustic; choose"),
         (
             "am",
             {"num_mel_bins": 12},
@@ -320,9 +318,9 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
         ),
         ("alone/model.ckpt-7", {}, "model.ckpt-7: there is no config.json in the directory of"),
         ("changed", {}, "tokens.txt: sha256 is"),
-        ("other/model.ckpt-7", {}, "model.ckpt-7: output has 7 classes, expected 6"),
-        ("a.h5", {}, "a.h5: is not a TensorFlow checkpoint; pass a model"),
-        ("no", {}, "no: does not exist; check the path"),
+        ("other/model.ckpt-7", {}, "model.ckpt-7: the output layer has 7 classes, expected 6"),
+        ("a.h5", {}, "a.h5 is not a TensorFlow checkpoint; pass a model"),
+        ("no", {}, "no does not exist; check the path"),
     ],
 )
 def test_sources_that_do_not_fit_are_refused(tmp_path, sources, path, settings, said):

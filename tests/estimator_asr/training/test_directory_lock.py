@@ -107,7 +107,7 @@ def test_a_directory_that_holds_data_or_exports_is_refused(tmp_path, name, conte
         directory_lock.check_usable(str(tmp_path))
     assert str(refusal.value) == (
         f"--model_dir: {tmp_path} holds {content}, so it is not a model directory; choose a model directory "
-        "or a new one. Nothing was changed"
+        "or a new path. Nothing was changed."
     )
 
 

@@ -46,7 +46,7 @@ def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
     damaged = bytearray(shard.read_bytes())
     damaged[40] ^= 1
     shard.write_bytes(damaged)
-    sentence = "data: a shard of split train or dev is damaged .*; copy or build the data again"
+    sentence = "data: a shard of split train or dev is damaged .*; then copy or build the data again"
     with pytest.raises(errors.UserError, match=sentence):
         loop.train(model, infos, dirs)
 
@@ -70,7 +70,7 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, log):
 def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
     model, infos, dirs = small_models.make_for_loop(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
-    assert f"{dirs[0]}: no dev split, so the model is not evaluated" in log
+    assert f"{dirs[0]}: there is no dev split, so the model will not be evaluated" in log
     assert small_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)

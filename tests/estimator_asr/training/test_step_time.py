@@ -88,7 +88,7 @@ def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
     process.join(60)
     assert process.exitcode == code
     assert (
-        f"the step has not ended 1 s after signal {number:d}, so no checkpoint was saved"
+        f"the step did not end within 1 s after signal {number:d}, so no checkpoint was saved"
         in pathlib.Path(outputs[1]).read_text()
     )
 

@@ -55,9 +55,11 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
             if name != "train":
                 yield from map(findings.warning, splits.describe_seen_speakers([info], name))
     if "train" not in info.splits:
-        yield findings.problem(f"{data_dir} has no train split; build the data with one")
+        yield findings.problem(f"{data_dir} has no train split; build the data again with a train split")
     elif "dev" not in info.splits:
-        yield findings.warning(f"{data_dir} has no dev split, so training evaluates nothing")
+        yield findings.warning(
+            f"{data_dir} has no dev split, so the model will not be evaluated during training"
+        )
     if "train" in info.splits and info.frontend is not None:
         with splits.explain_damage([data_dir], "train"):
             yield from judge_slack(data_dir, _read_slack(info, data_dir, *_find_settings(model_dir)))

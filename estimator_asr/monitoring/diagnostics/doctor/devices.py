@@ -109,15 +109,15 @@ def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
     needed = (major, minor if is_compiled else 0)
     if machine.driver and machine.driver < needed:
         return findings.problem(
-            f"{gpu}: the driver supports CUDA {_text(machine.driver)}, TensorFlow {machine.tensorflow} needs "
-            f"{_text(needed)} for this GPU; install a newer NVIDIA driver"
+            f"{gpu}: the driver supports CUDA {_text(machine.driver)}, but TensorFlow {machine.tensorflow} "
+            f"needs CUDA {_text(needed)} for this GPU; install a newer NVIDIA driver"
         )
     if not is_compiled:
         return findings.ok(str(gpu))
     return findings.warning(
         f"{gpu}: TensorFlow {machine.tensorflow} has no kernels for this GPU, so the driver compiles them at "
-        "first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep them all, and train "
-        "without --xla if it fails"
+        "first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep all compiled "
+        "kernels; if training with --xla fails, leave --xla out"
     )
 
 

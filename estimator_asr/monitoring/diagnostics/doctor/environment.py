@@ -45,7 +45,7 @@ def _check_python(version, release):
     releases = tensorflow_release.RELEASES
     first, last = _text(releases[0].first_python), _text(releases[-1].last_python)
     return findings.problem(
-        f"python is {version}, expected {first} to {last}; create an environment with one of them"
+        f"python is {version}, expected {first} to {last}; create an environment with one of these versions"
     )
 
 

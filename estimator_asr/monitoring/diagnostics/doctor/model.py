@@ -36,7 +36,8 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
         tag = model.config.spec.error_rate
         yield findings.ok(f"best on dev at step {entries[0].step:,}: {tag} {entries[0].error_rate:.4f}")
     else:
-        yield findings.warning(f"{model_dir} has no best checkpoint, because none has been evaluated yet")
+        text = f"{model_dir} has no best checkpoint, because no checkpoint has been evaluated yet"
+        yield findings.warning(text)
     alarm = watchdog.last_alarm(model_dir)
     if alarm:
         yield findings.warning(f"last alarm at step {alarm[0]:,}: {alarm[1]}")
@@ -73,7 +74,7 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
     mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))
     yield from map(findings.problem, mismatches)
     if not mismatches:
-        yield findings.ok(f"the first batch equals its {len(examples)} records")
+        yield findings.ok(f"the first batch matches its {len(examples)} records")
 
 
 def compare(

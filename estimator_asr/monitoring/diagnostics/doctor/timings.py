@@ -149,7 +149,7 @@ def measure_rate(size: int) -> float:
 
 
 class Counter:
-    """Counts the operations in the matrix products and convolutions (also gradients) that a target needs.
+    """A counter of operations in the matrix products and convolutions (also gradients) that a target needs.
 
     Operations inside functions, loops and fused kernels (CTC) are few in comparison and not counted.
 

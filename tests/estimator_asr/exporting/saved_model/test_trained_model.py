@@ -48,7 +48,7 @@ def test_best_weights_are_preferred(acoustic_dir, tmp_path):
 
 def test_a_model_without_a_checkpoint_is_refused(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "checkpoint"))
-    with pytest.raises(errors.UserError, match=r"am: has no checkpoint; train first"):
+    with pytest.raises(errors.UserError, match=r"am has no checkpoint; train first"):
         trained_model.open_trained_model(acoustic_dir)
 
 

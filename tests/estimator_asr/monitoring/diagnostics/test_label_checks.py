@@ -137,8 +137,8 @@ def test_labels_that_match_their_text_are_correct():
     [
         ([3.0, 1.0], "type of token_ids is float (3.0 1.0), expected int64"),
         ([b"ni3", b"hao3"], "type of token_ids is bytes (b'ni3' b'hao3'), expected int64"),
-        (ONE_HOT, "token_ids is one-hot, 10 numbers with 2 ones, expected 3 1"),
-        ([*ONE_HOT[:5], 0, *ONE_HOT[5:], 0], "token_ids is one-hot, 12 numbers with 2 ones"),
+        (ONE_HOT, "token_ids is one-hot (10 numbers, 2 of them 1), expected 3 1"),
+        ([*ONE_HOT[:5], 0, *ONE_HOT[5:], 0], "token_ids is one-hot (12 numbers, 2 of them 1)"),
         ([4, 2], "token_ids is 4 2, shifted by +1, expected 3 1"),
         ([2, 0], "token_ids is 2 0, shifted by -1, expected 3 1"),
         ([3, 5], "token_ids contains 5 (the blank), expected 0 to 4"),
@@ -161,7 +161,7 @@ def test_wrong_tokens_are_described(token_ids, said):
     ("character_ids", "said"),
     [
         ([1.0, 3.0], "type of character_ids is float (1.0 3.0), expected int64"),
-        ([0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], "character_ids is one-hot, 12 numbers with 2 ones"),
+        ([0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], "character_ids is one-hot (12 numbers, 2 of them 1)"),
         ([2, 4], "character_ids is 2 4, shifted by +1, expected 1 3"),
         ([1, 6], "character_ids contains 6, expected 0 to 5"),
         ([1, 4], "character_ids[1] is 4 (是), expected 3 (好) as in its text"),

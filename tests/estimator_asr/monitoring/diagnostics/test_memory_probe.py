@@ -93,7 +93,7 @@ def test_inputs_of_all_replicas_are_fed_and_one_line_is_logged(tmp_path, log):
         session.run(tf.compat.v1.train.get_global_step().assign(5))
         hook.after_create_session(session, None)  # continues after an evaluation
     assert len(log) == 1
-    assert log[0].startswith("largest batch: 7 utterances of 40 frames: ")
+    assert log[0].startswith("largest batch (7 utterances of 40 frames): ")
     assert " s including set-up, peak " in log[0] and log[0].endswith("GiB of memory")
 
 

@@ -66,8 +66,8 @@ def test_the_first_step_with_nan_ends_training_with_one_sentence(tmp_path):
         training.run()
     assert str(error.value) == (
         f"{path}: loss is nan for utterances train000, train001, train002 and 2 more at step 1; "
-        f"python -m estimator_asr.replay --nan_dir={path} finds the cause; --skip_bad_batches=1 skips "
-        "the batch and continues"
+        f"to find the cause, run python -m estimator_asr.replay --nan_dir={path}; to skip the batch and "
+        "continue, pass --skip_bad_batches=1"
     )
     report = nan_files.read_report(str(path))
     assert (report["step"], report["position"]) == (1, [3, 1]) and training.read_positions == [[3, 1]]
@@ -88,12 +88,12 @@ def test_steps_within_the_limit_are_skipped_and_listed_in_quarantine(tmp_path, l
 
 
 def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, log):
-    with pytest.raises(errors.UserError, match="--skip_bad_batches=1 skips the batch and continues"):
+    with pytest.raises(errors.UserError, match="to skip the batch and continue, pass --skip_bad_batches=1"):
         Training(tmp_path, [math.nan]).run()
     with tf.Graph().as_default():
         assert Training(tmp_path, [math.nan, 1.0], max_skipped=1).run() == [0, 1]
     with tf.Graph().as_default():
-        said = "at step 2 after --skip_bad_batches=1; .* --skip_bad_batches=2 skips the batch and continues"
+        said = "at step 2 after --skip_bad_batches=1; .* and continue, pass --skip_bad_batches=2"
         with pytest.raises(errors.UserError, match=said):
             Training(tmp_path, [math.nan, 1.0, math.inf], max_skipped=1).run()
 
@@ -102,7 +102,7 @@ def test_utterances_that_are_in_all_bad_batches_are_named(tmp_path, log):
     os.makedirs(tmp_path / "nan")
     others = [ROW._replace(utterance_id=name) for name in ("dev000", "train003")]
     nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), others)
-    with pytest.raises(errors.UserError, match="; all 2 such batches contain train003; python -m"):
+    with pytest.raises(errors.UserError, match="; all 2 batches with NaN or Inf contain train003; to"):
         Training(tmp_path, [1.0, math.nan], max_skipped=1).run()
 
 

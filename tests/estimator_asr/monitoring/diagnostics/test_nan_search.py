@@ -90,4 +90,4 @@ def test_an_infinity_that_is_masked_is_not_the_cause():
 
 def test_an_operation_without_a_known_cause_is_an_overflow():
     found = Model(lambda hidden: hidden * 3e38).find(ones())
-    assert found.op == "Mul" and found.cause.startswith("values exceeded the largest of their type")
+    assert found.op == "Mul" and found.cause.startswith("values exceeded the range of their type")

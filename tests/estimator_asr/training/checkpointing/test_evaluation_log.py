@@ -49,7 +49,7 @@ def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
 )
 def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "evaluations.json").write_text(content, encoding="utf-8")
-    said = "evaluations.json: cannot be read .*; restore it from a copy, or delete it to forget all"
+    said = "evaluations.json: cannot be read .*; restore it from a copy, or delete it, which discards all"
     with pytest.raises(errors.UserError, match=said):
         evaluation_log.read_evaluations(str(tmp_path))
 

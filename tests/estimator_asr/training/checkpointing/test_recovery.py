@@ -39,7 +39,7 @@ def test_a_damaged_checkpoint_is_replaced_by_the_one_before(three, log, damage):
     assert small_checkpoints.continue_from(three) == 2
     (line,) = log
     assert line.startswith(f"{three}: model.ckpt-10 cannot be read (")
-    assert "; training continues from model.ckpt-2, the newest readable one; damaged files were moved" in line
+    assert "training continues from model.ckpt-2, the newest readable checkpoint; damaged files were" in line
     assert len(list((three / "damaged" / "model.ckpt-10").iterdir())) == left
     assert not checkpoints.list_files(newest)
     del log[:]
@@ -62,7 +62,8 @@ def test_a_missing_state_is_written_again(three, log):
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
     assert log == [
-        f"{three}: checkpoint is missing; training continues from model.ckpt-10, the newest readable one"
+        f"{three}: checkpoint is missing; training continues from model.ckpt-10, the newest readable "
+        "checkpoint"
     ]
 
 
@@ -71,7 +72,7 @@ def test_a_damaged_state_is_written_again(three, log, content):
     (three / "checkpoint").write_bytes(content)
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
-    said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest readable one"
+    said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest readable checkpoint"
     assert log == [f"{three}: {said}"]
     assert not (three / "damaged").exists()
 
@@ -98,7 +99,7 @@ def test_checkpoints_that_are_all_damaged_are_refused_and_not_moved(three):
     for step in (1, 2, 10):
         small_checkpoints.cut(three / f"model.ckpt-{step}.index")
     before = sorted(os.listdir(three))
-    said = "none of 3 checkpoints can be read .model.ckpt-10 cannot be read .*; copy one from .*best to"
+    said = "none of the 3 checkpoints can be read .model.ckpt-10 cannot be read .*; copy one from .*best to"
     with pytest.raises(errors.UserError, match=said):
         recovery.recover(str(three))
     assert sorted(os.listdir(three)) == before

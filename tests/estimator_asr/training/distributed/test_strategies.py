@@ -144,7 +144,7 @@ def check(precision):
             "float16",
             "float16 needs compute capability 7.0 or higher, but GPU:1 has",
         ),
-        ("avx512f", [], "bfloat16", "without a GPU needs a CPU with avx512_bf16 or amx_bf16, and this one"),
+        ("avx512f", [], "bfloat16", "without a GPU needs a CPU with avx512_bf16 or amx_bf16, but this CPU"),
         ("avx512_bf16", [(7, 5)], "bfloat16", "needs compute capability 8.0 or higher, but GPU:0 has 7.5"),
     ],
 )

@@ -101,7 +101,7 @@ NUM_TOKENS = 6  # of the three utterances of dev
         (
             {},
             {"num_speakers": 2, "shared_speakers": {"train": 2}},
-            "dev: all 2 speakers are also in train, so its error rates say nothing about voices ",
+            "dev: all 2 speakers are also in train, so error rates on dev say nothing about voices ",
         ),
         ({"unknown_tokens": 1}, {"unknown_tokens": NUM_TOKENS}, f"{ALL_UNKNOWN}{EXTEND}"),
         ({}, {"unknown_tokens": NUM_TOKENS}, f"{ALL_UNKNOWN}{LARGER}"),

@@ -91,8 +91,8 @@ def test_a_gpu_is_ok_if_tensorflow_is_built_without_cuda():
         ),
         (
             {"driver": (11, 4)},
-            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, TensorFlow 2.15.1 needs "
-            "12.0 for this GPU; install a newer NVIDIA driver",
+            "NVIDIA A100 (compute capability 8.0): the driver supports CUDA 11.4, but TensorFlow 2.15.1 "
+            "needs CUDA 12.0 for this GPU; install a newer NVIDIA driver",
         ),
         (
             {"visible": "0"},
@@ -136,8 +136,8 @@ def test_a_gpu_whose_kernels_the_driver_compiles_is_a_warning():
     assert judge_gpu(SOUND, (9, 0)) == (
         "warning",
         "NVIDIA X (compute capability 9.0): TensorFlow 2.15.1 has no kernels for this GPU, so the driver "
-        "compiles them at first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep them "
-        "all, and train without --xla if it fails",
+        "compiles them at first use, which takes minutes; set CUDA_CACHE_MAXSIZE=4294967296 to keep all "
+        "compiled kernels; if training with --xla fails, leave --xla out",
     )
 
 
@@ -152,7 +152,9 @@ def test_a_gpu_whose_kernels_the_driver_compiles_is_a_warning():
 )
 def test_the_driver_must_support_the_cuda_version(machine, capability, driver, needed):
     level, text = judge_gpu(machine, capability, driver=driver)
-    assert level == ("problem" if needed else "ok") and (not needed or f"needs {needed} for this GPU" in text)
+    assert level == ("problem" if needed else "ok") and (
+        not needed or f"needs CUDA {needed} for this GPU" in text
+    )
 
 
 class Library:

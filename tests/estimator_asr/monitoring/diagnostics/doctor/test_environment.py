@@ -159,7 +159,7 @@ def test_a_python_without_a_release_is_a_problem(check, python):
     assert found == [
         (
             "problem",
-            f"python is {version}, expected 3.10 to 3.13; create an environment with one of them",
+            f"python is {version}, expected 3.10 to 3.13; create an environment with one of these versions",
         ),
         (
             "problem",
