@@ -125,7 +125,7 @@ def test_verify_accepts_encoded_data_and_finds_damage(encoded, tmp_path):
 
 def test_verify_cannot_extract_outputs_again(encoded, capsys):
     assert not verify.verify(encoded, 2, 1)
-    assert "--sample: records hold outputs of an encoder, expected features" in capsys.readouterr().out
+    assert "--sample: records contain encoder outputs instead of features" in capsys.readouterr().out
 
 
 @pytest.mark.long

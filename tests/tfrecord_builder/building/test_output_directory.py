@@ -121,12 +121,12 @@ def test_only_overwrite_removes_an_interrupted_build_with_another_fingerprint(tm
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_directories_without_a_build_are_never_touched(tmp_path, overwrite):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(errors.UserError, match="holds thesis.txt and no build; choose an empty or a new"):
+    with pytest.raises(errors.UserError, match="contains thesis.txt, but no build; choose an empty or a new"):
         _build(tmp_path, "one", "a", overwrite=overwrite)
     (tmp_path / "dataset_info.json").write_text('{"of": "another program"}')
     (tmp_path / "folder" / "dataset_info.json").mkdir(parents=True)
     for output_dir in (tmp_path, tmp_path / "folder"):
-        with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+        with pytest.raises(errors.UserError, match="dataset_info.json that this version cannot read"):
             _build(output_dir, "one", "a", overwrite=overwrite)
     assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "folder", "thesis.txt"]
 

@@ -64,7 +64,7 @@ def test_a_version_directory_can_be_passed(export_dir):
 
 
 def test_refuses_a_directory_without_a_model(tmp_path):
-    with pytest.raises(errors.UserError, match=f"--check: {tmp_path} contains no SavedModel; pass an export"):
+    with pytest.raises(errors.UserError, match=f"--check: {tmp_path} contains no SavedModel; pass a direc"):
         recogniser_check.load(str(tmp_path))
 
 

@@ -254,6 +254,7 @@ def test_a_file_is_renamed_only_if_it_has_another_md5_sum(tmp_path):
     with pytest.raises(errors.UserError) as caught:
         fetch.check_md5(str(tmp_path / "a"), HELLO)
     assert str(caught.value).startswith(
-        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; the file was renamed. Run"
+        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; "
+        "the download was kept under this name. Run"
     )
     assert os.listdir(tmp_path) == ["a.wrong"]
