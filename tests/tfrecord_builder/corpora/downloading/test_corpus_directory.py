@@ -62,7 +62,8 @@ def test_continues_after_a_broken_connection(server, tmp_path):
 
 def test_a_file_with_a_wrong_checksum_is_renamed(server, tmp_path):
     server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
-    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; the download was kept"
+    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}"
+    sums += "; the download was kept under this name. Run"
     assert f"data_x.tgz.wrong: MD5 sum is {sums}" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.wrong"]
     server.contents["/resources/7/data_x.tgz"] = DATA
