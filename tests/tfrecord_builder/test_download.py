@@ -64,7 +64,9 @@ def test_common_voice_cannot_be_downloaded(run, tmp_path):
 def test_aidatatang_was_withdrawn(run, tmp_path):
     with pytest.raises(errors.UserError) as caught:
         run(corpus="aidatatang_200zh", corpus_dir=str(tmp_path))
-    assert "not offered it since January 2024, when its owner withdrew it, so it cannot" in str(caught.value)
+    assert "its owner withdrew the corpus from openslr.org in January 2024, so this program cannot" in str(
+        caught.value
+    )
     assert f"if you have aidatatang_200zh.tgz, move it to {tmp_path} and run" in str(caught.value)
 
 

@@ -141,8 +141,8 @@ def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: st
     missing = [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
     if missing:
         choices = [" or ".join(f"{name} ({', '.join(NAMES[name])})" for name in names) for names in missing]
-        found = f"{', '.join(header)}, but " if any(header) else ""
-        raise errors.UserError(f"{where}: found {found}no {' and no '.join(choices)}; {remedy}.")
+        columns = f"{', '.join(header)}, but " if any(header) else ""
+        raise errors.UserError(f"{where}: found {columns}no {' and no '.join(choices)}; {remedy}.")
 
 
 def _read_row(

@@ -111,7 +111,7 @@ def test_overwrite_keeps_old_data_until_the_new_are_complete_and_removes_only_it
 def test_only_overwrite_removes_an_interrupted_build_with_another_fingerprint(tmp_path, fingerprint):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     (tmp_path / ".build" / "plan").write_bytes(fingerprint)
-    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
+    with pytest.raises(errors.UserError, match="a different corpus or different flags.*--overwrite"):
         _build(tmp_path, "one", "a")
     with output_directory.reserve(str(tmp_path), True):
         directory = output_directory.start(str(tmp_path), "plan one", overwrite=True)

@@ -98,7 +98,7 @@ def test_highest_orders_without_ngrams_are_left_out(tmp_path):
         ),
         ("-0.2\ta b", "x\ta b", "line 15: 'x' is not a finite number; copy"),
         ("-0.2\ta b", "inf\ta b", "line 15: 'inf' is not a finite number; copy"),
-        ("-0.75\tb\t-0.125", "-0.75\t\t-0.125", r"line 11: '-0.75\\t\\t-0.125' has no word after its probab"),
+        ("-0.75\tb\t-0.125", "-0.75\t\t-0.125", r"line 11: '-0.75\\t\\t-0.125' has no word after the probab"),
         ("-0.75\tb\t-0.125", "-0.75\t \t0", r"line 11: '-0.75\\t \\t0' has no word after the probability; c"),
         ("-0.75\tb\t-0.125", "-0.75  -0.125", "line 11: '-0.75  -0.125' has no word after the probability; "),
         ("-0.2\ta b", "nan\ta b", "line 15: 'nan' is not a finite number; copy"),

@@ -85,7 +85,7 @@ def test_the_next_call_continues(server, path):
     server.script = [loopback_server.break_off(KEPT)] + [loopback_server.status(503)] * 2
     assert error_of(server, path) == (
         f"{server.address('/a.tgz')}: the download stopped at 300,000 of about 1,000,000 bytes (the server "
-        "returned status 503 (Service Unavailable)); run the command again to continue it."
+        "returned status 503 (Service Unavailable)); run the command again to continue."
     )
     run(server, path)
     assert read(path) == CONTENT
