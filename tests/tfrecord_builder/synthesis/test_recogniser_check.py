@@ -70,7 +70,7 @@ def test_refuses_a_directory_without_a_model(tmp_path):
 
 def test_refuses_a_damaged_model(export_dir):
     (export_dir / "10" / "saved_model.pb").write_bytes(b"damaged")
-    with pytest.raises(errors.UserError, match=f"--check: {export_dir}/10 cannot be used .*; export"):
+    with pytest.raises(errors.UserError, match=f"--check: {export_dir}/10 cannot be used .*, or export"):
         recogniser_check.load(str(export_dir))
 
 
