@@ -48,7 +48,7 @@ class DemoConfig(config_flags.Checked):
     )
     size: str = config_flags.setting(
         "full",
-        "full takes at most 8 minutes on two cores; small takes two and only shows that everything works",
+        "full takes at most 8 minutes on two cores; small takes two and only checks that all stages run",
         choices=sorted(SIZES),
     )
 

@@ -32,14 +32,16 @@ _MAX_SAMPLES = 500_000
 
 @dataclasses.dataclass(frozen=True)
 class SentencesConfig(config_flags.Checked):
-    """The output directory, and the numbers of sentences. The defaults yield about 2.6 hours of speech."""
+    """The output directory, and the sentences per split. The defaults yield about 2.6 hours of speech."""
 
     output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
     num_train: int = config_flags.setting(3600, "number of spoken train sentences", minimum=1)
     num_dev: int = config_flags.setting(80, "number of dev sentences", minimum=1)
     num_test: int = config_flags.setting(120, "number of test sentences", minimum=1)
     min_occurrences: int = config_flags.setting(
-        3, "how often train must contain each reading of each hanzi in dev and test", minimum=1
+        3,
+        "minimum number of times that each reading of each hanzi in dev and test occurs in train",
+        minimum=1,
     )
     num_text_sentences: int = config_flags.setting(
         6000, "number of distinct train sentences in the text for the language model", minimum=1

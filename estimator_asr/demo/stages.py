@@ -41,7 +41,7 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
             "demo; choose another one."
         )
     busy = (
-        f"--output_dir: another demo, or a stage of one that was killed, is running in {directory}; "
+        f"--output_dir: another demo, or a stage of a killed demo, is still running in {directory}; "
         "wait until it ends, or choose another directory."
     )
     with locks.exclusive(str(path), busy) as lock:
@@ -62,9 +62,9 @@ def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
     if sorted(is_finished, reverse=True) != is_finished:
         missing = stages[is_finished.index(False)].title
         raise errors.UserError(
-            f"--output_dir: in {stamps.parent}, {missing!r} is not finished, but later stages are. The demo "
-            "was begun by another version or from another working directory, or files were removed. Remove "
-            "the directory, or choose another one."
+            f"--output_dir: in {stamps.parent}, the stage {missing!r} is not finished, but later stages are. "
+            "The demo was started by another version or from another working directory, or files were "
+            "removed. Remove the directory, or choose another one."
         )
 
 

@@ -23,11 +23,11 @@ CAUSES = {
     INITIAL: "the initial is wrong, the final is right",
     FINAL: "the final is wrong, the initial is right",
     SUBSTITUTION: "another syllable: initial and final are both wrong, or the tokens have no parts",
-    INSERTION: "nothing was said",
-    DELETION: "nothing was written",
-    LETTER: "a letter or digit among syllables, said or written",
-    HOMOPHONE: "the syllable is right, the character is not",
-    UNREACHABLE: "not in the vocabulary: no input makes the models write it",
+    INSERTION: "the model output something where nothing was spoken",
+    DELETION: "something was spoken, but the model output nothing",
+    LETTER: "a letter or digit among syllables, in the reference or the hypothesis",
+    HOMOPHONE: "the syllable is right, but the character is wrong",
+    UNREACHABLE: "not in the vocabulary, so the models can never output it",
 }
 _EDIT = 1 << 20  # cost of an edit, higher than that of all wrong parts in an utterance
 _NUM_PARTS = 3

@@ -53,8 +53,9 @@ def test_common_voice_cannot_be_downloaded(run, tmp_path):
     with pytest.raises(errors.UserError) as caught:
         run(corpus="common_voice", corpus_dir=str(tmp_path / "new"))
     assert str(caught.value) == (
-        "Common Voice: Mozilla offers it after you accept the terms on its page, so it cannot be downloaded "
-        "here; download the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass the "
+        "Common Voice: Mozilla requires you to accept its terms on its website, so this program cannot "
+        "download the corpus; download your language at "
+        "https://commonvoice.mozilla.org/datasets, unpack it, and pass the "
         "directory of its .tsv files to build --corpus=common_voice."
     )
     assert not (tmp_path / "new").exists()
@@ -63,8 +64,10 @@ def test_common_voice_cannot_be_downloaded(run, tmp_path):
 def test_aidatatang_was_withdrawn(run, tmp_path):
     with pytest.raises(errors.UserError) as caught:
         run(corpus="aidatatang_200zh", corpus_dir=str(tmp_path))
-    assert "not offered it since January 2024, when its owner withdrew it, so it cannot" in str(caught.value)
-    assert f"put aidatatang_200zh.tgz into {tmp_path}, if you have it" in str(caught.value)
+    assert "its owner withdrew the corpus from openslr.org in January 2024, so this program cannot" in str(
+        caught.value
+    )
+    assert f"if you have aidatatang_200zh.tgz, move it to {tmp_path} and run" in str(caught.value)
 
 
 def test_prints_the_build_command(run, tmp_path, monkeypatch):

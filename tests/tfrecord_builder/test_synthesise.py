@@ -86,7 +86,7 @@ def test_the_builder_reads_the_corpus(corpus):
 
 
 def test_rejected_tsv_lists_sentences_that_cannot_be_spoken(corpus):
-    rule = "1 to 60 hanzi with a toned syllable each (or Latin letters with kokoro)"
+    rule = "1 to 60 hanzi, each with a toned syllable (or Latin letters with kokoro)"
     reason = f"cannot be spoken: a sentence needs {rule}"
     assert (corpus / "rejected.tsv").read_text().splitlines() == [
         "utterance_id\tsplit\treason\trecording",

@@ -46,7 +46,7 @@ class BuildConfig(config_flags.Checked):
     )
     dev_fraction: float = config_flags.setting(
         0.0,
-        "if the corpus has no dev split, fraction of train to move to dev, whole speakers at a time",
+        "fraction of train to move to dev, whole speakers at a time, if the corpus has no dev split",
         minimum=0,
         maximum=0.5,
     )
@@ -58,10 +58,12 @@ class BuildConfig(config_flags.Checked):
         "float16", "data type of the stored features", choices=schema.FBANK_DTYPES
     )
     num_shards: int = config_flags.setting(16, "shards per split, at most one per utterance", minimum=1)
-    num_workers: Optional[int] = config_flags.setting(None, "workers; one per core if empty", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(
+        None, "number of processes; default: one per core", minimum=1
+    )
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
     overwrite: bool = config_flags.setting(
-        False, "replace the build in --output_dir, once the new one is complete"
+        False, "replace the build in --output_dir once the new build is complete"
     )
 
 

@@ -180,8 +180,8 @@ class Catalog:
         name = utterance.utterance_id
         if not name or any(separator in name for separator in "\t\n\r"):
             raise errors.UserError(
-                f"--corpus_dir: an utterance id is {name!r}. Ids must not be empty or contain tabs or line "
-                "breaks, which separate the columns and rows of tables; rename the utterance."
+                f"--corpus_dir: {name!r} is not a valid utterance id. Ids must not be empty or contain "
+                "tabs or line breaks, which separate the columns and rows of tables; rename the utterance."
             )
         try:
             query = "INSERT INTO utterances (id, split) VALUES (?, ?)"

@@ -61,7 +61,7 @@ class ChunkReceipt(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ChunkLabeller(resumable.UnitWriter):
-    """Labels chunks; keeps a chunk's labels from an earlier run if its recordings have not changed."""
+    """A unit writer for chunks; keeps a chunk's labels of an earlier run if its recordings are unchanged."""
 
     labeller: labelling.Labeller
     augmentation: augmentation_config.AugmentationConfig

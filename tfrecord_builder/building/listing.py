@@ -37,7 +37,7 @@ def list_corpus(
         make_dev_split(corpus, dev_fraction)
     if not corpus.count_utterances("dev"):
         logging.warning(
-            "%s: the corpus has no dev split, on which training evaluates the model; "
+            "%s: the corpus has no dev split, so the model cannot be evaluated during training; "
             "pass --dev_fraction=0.05 to move part of the train split to dev.",
             where,
         )

@@ -66,8 +66,8 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     if _read(fingerprint_file) not in (b"", fingerprint.encode()):
         if not overwrite:
             raise errors.UserError(
-                f"{output_dir}: the interrupted build there had another corpus or other flags; "
-                "pass the same ones to continue it, or --overwrite to start again."
+                f"{output_dir} contains an interrupted build with a different corpus or different flags; "
+                "pass that corpus and those flags to continue it, or --overwrite to start again."
             )
         _withdraw(output_dir, staging)
         files.remove_tree(staging)
@@ -151,8 +151,8 @@ def _check_usable(output_dir: str, overwrite: bool) -> None:
             dataset_info.DatasetInfo.load(output_dir)
         except (errors.UserError, OSError) as error:
             raise errors.UserError(
-                f"--output_dir: {output_dir} holds a {dataset_info.INFO_FILE} of another program or version "
-                f"({error}); choose another directory."
+                f"--output_dir: {output_dir} contains a {dataset_info.INFO_FILE} that this version cannot "
+                f"read ({error}); choose another directory."
             ) from None
         if not overwrite:
             raise errors.UserError(
@@ -161,7 +161,7 @@ def _check_usable(output_dir: str, overwrite: bool) -> None:
             )
     elif names and not {_STAGING, _WORKSPACE} & set(names):
         raise errors.UserError(
-            f"--output_dir: {output_dir} holds {', '.join(names[:3])} and no build; choose an empty or a "
+            f"--output_dir: {output_dir} contains {', '.join(names[:3])}, but no build; choose an empty or a "
             "new directory."
         )
 

@@ -57,7 +57,7 @@ class ShardReceipt:
 
 @dataclasses.dataclass(frozen=True)
 class UnitWriter:
-    """Writes shards to a directory. Subclasses implement fingerprint and make, and must be picklable.
+    """A writer of shards; picklable. Subclasses implement fingerprint and make.
 
     Attributes:
         written_type: ShardReceipt or a subclass of it.

@@ -27,7 +27,7 @@ class RejectedRecording(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class RecordWriter(resumable.UnitWriter):
-    """Writes a shard: a record for each usable item in the shard's .jsonl file."""
+    """A unit writer for shards: a record for each usable item in the shard's .jsonl file."""
 
     settings: sharding.Settings
 
@@ -141,7 +141,7 @@ def _check_unchanged(item: sharding.LabelledUtterance) -> None:
     if sharding.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
             f"{item.utterance.audio}: the recording has changed since the corpus was listed; "
-            "run the build again, and do not change the corpus while it runs; finished shards are kept."
+            "run the build again, and do not change the corpus during the build; finished shards are kept."
         )
 
 

@@ -172,7 +172,7 @@ def fingerprint(shards: Sequence[PlannedShard], settings: Settings) -> str:
 
 
 class _Output:
-    """Writes the .jsonl file of a shard; the file is open only while the buffer is flushed."""
+    """The .jsonl file of a shard while it is written; it is open only while the buffer is flushed."""
 
     def __init__(self, split: str, file: str, directory: str, buffer_bytes: int):
         self._path = os.path.join(directory, recordings.path_of(file))

@@ -20,8 +20,8 @@ from tfrecord_builder.storage import files
 _NUM_LOGGED = 10
 _MIN_TRADITIONAL = 10  # distinct characters for a warning; even simplified text has a few (乾 in 乾隆)
 _UNCLEAR = {
-    "keep": "--numbers=keep: labels of %d transcript(s) lack points, signs or units of numbers (12.5%% "
-    "becomes 1 2 5), for example %s; --numbers=read spells numbers out in Mandarin (docs/numbers.md)",
+    "keep": "--numbers=keep: numbers in %d transcript(s) lose points, signs or units in the labels (12.5%% "
+    "becomes 1 2 5), for example %s; pass --numbers=read to spell out numbers (see docs/numbers.md)",
     "read": "--numbers=read: numbers in %d transcript(s) may be read differently from what was said (a "
     "hyphen as minus, 3-1 as a range, 24/7 as a fraction, a sign left out), for example %s; write such "
     "numbers in hanzi",
@@ -40,8 +40,8 @@ def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog
     remedy = "fix the corpus or raise --max_rejected" if is_too_many else "fix the corpus"
     raise errors.UserError(
         f"--max_rejected: {num_rejected} of {num_candidates} utterances were rejected, "
-        f"{f'expected at most {max_rejected:.1%}' if is_too_many else 'so that no data is left'}: "
-        f"{_format_counts(reasons[:3])}; read {path}, {remedy}."
+        f"{f'expected at most {max_rejected:.1%}' if is_too_many else 'so no data is left'}: "
+        f"{_format_counts(reasons[:3])}; see {path}, then {remedy}."
     )
 
 
@@ -79,8 +79,8 @@ def log_vocabulary(collector: vocabularies.Collector, saved: vocabularies.Vocabu
     if len(simplified) >= _MIN_TRADITIONAL:
         frequent = sorted(simplified, key=counts.get, reverse=True)[:_NUM_LOGGED]
         logging.warning(
-            "there are %d traditional characters, whose simplified forms occur too, so that words have two "
-            "spellings: %s; convert the transcripts, for example with OpenCC (opencc -c t2s)",
+            "the transcripts contain %d traditional characters whose simplified forms also occur, so words "
+            "have two spellings: %s; convert the transcripts, for example with OpenCC (opencc -c t2s)",
             sum(counts[character] for character in simplified),
             ", ".join(f"{old} ({counts[old]}) for {simplified[old]}" for old in frequent),
         )

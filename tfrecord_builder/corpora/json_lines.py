@@ -85,7 +85,7 @@ def _read_compressed(path: str) -> Iterator[str]:
             yield from lines
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise errors.UserError(
-            f"{path}: cannot be unpacked ({error}) as UTF-8 text compressed with gzip; copy it again."
+            f"{path}: cannot be decompressed as UTF-8 text in gzip ({error}); copy the file again."
         ) from error
 
 

@@ -35,7 +35,7 @@ def list_nemo(corpus_dir: str) -> Iterator[manifest.Utterance]:
     if not any(splits.values()):
         raise errors.UserError(
             f"{corpus_dir}: found no NeMo manifest such as train.json, train_manifest.json, dev*.json or "
-            "test*.json (or .jsonl); pass the directory that holds them."
+            "test*.json (or .jsonl); pass the directory that contains the manifests."
         )
     for name, split in splits.items():
         if split:
@@ -46,7 +46,7 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
     for where, fields in json_lines.read_objects(path):
         if "shard_id" in fields:
             raise errors.UserError(
-                f"{where}: tarred NeMo datasets are not supported; pass the files they were made from."
+                f"{where}: tarred NeMo datasets are not supported; pass the manifest of the original audio."
             )
         row = rows.read_object(where, _pick(fields, _NEMO_FIELDS), (("audio",),))
         utterance = rows.make_utterance(where, path, row, split)
@@ -61,7 +61,7 @@ def _read_channel(selector: Any) -> tuple[Optional[int], str]:
         return None, ""
     if isinstance(channel, int) and not isinstance(channel, bool) and channel >= 0:
         return channel, ""
-    return None, 'NeMo channel_selector is not a channel from 0, a list of one channel or "average"'
+    return None, 'NeMo channel_selector is not a channel number (from 0), a list of one, or "average"'
 
 
 # WeNet (see its tools/make_raw_list.py and make_shard_list.py): data.list or {train,dev,test}/data.list. A
@@ -88,8 +88,8 @@ def list_wenet(corpus_dir: str) -> Iterator[manifest.Utterance]:
         lists = [(layout.split_in(os.path.basename(corpus_dir)) or "train", corpus_dir)]
     if not lists:
         raise errors.UserError(
-            f"{corpus_dir}: found no WeNet list, neither {_DATA_LIST} nor train/{_DATA_LIST} (or dev, valid, "
-            "test, ...); pass a directory that holds them, or one list itself."
+            f"{corpus_dir}: found no WeNet list, such as {_DATA_LIST} or train/{_DATA_LIST} (also dev, "
+            "valid, test, ...); pass the directory that contains the lists, or the path of one list."
         )
     for split, path in lists:
         first = next(filter(str.strip, text_files.read_lines(path)), "")

@@ -39,8 +39,8 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     lists = layout.find_lists(corpus_dir, ("wav.scp",))
     if not lists:
         raise errors.UserError(
-            f"{corpus_dir}: found no wav.scp, neither here nor in train, dev or test (or valid, eval, ...); "
-            "pass a Kaldi data directory, which has wav.scp and text."
+            f"{corpus_dir}: found no wav.scp here or in train, dev or test (or valid, eval, ...); "
+            "pass a Kaldi data directory, which contains wav.scp and text."
         )
     for split, path in lists:
         yield from _list_split(os.path.dirname(path), split)
@@ -86,8 +86,8 @@ def _parse_segment(
     recording, *part = value.split() or [""]
     if recording not in recordings or not 2 <= len(part) <= 3:
         raise errors.UserError(
-            f"{where}: segment is {value!r}, expected a recording of wav.scp, start and end in seconds and "
-            "optionally a channel; fix the line."
+            f"{where}: segment is {value!r}, expected a recording in wav.scp, its start and end in seconds, "
+            "and optionally a channel; fix the line."
         )
     row = dict(zip(("start", "end", "channel"), part))
     if _TO_THE_END.fullmatch(row["end"]):

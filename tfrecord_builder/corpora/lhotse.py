@@ -60,8 +60,8 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     if not cuts and not recordings:
         found = ", ".join(names) or "no Lhotse manifests"
         raise errors.UserError(
-            f"{corpus_dir}: found {found}, {_ACCEPTED}; rename the manifests, or pass the directory that has "
-            "them."
+            f"{corpus_dir}: found {found}, {_ACCEPTED}; rename the manifests, or pass the directory that "
+            "contains them."
         )
     unread = [name for name in names if "cuts" in name and name not in cuts]
     if unread:
@@ -96,7 +96,9 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
     path = os.path.join(corpus_dir, name)
     partner = os.path.join(corpus_dir, name.replace("recordings", "supervisions"))
     if not files.exists(partner):
-        raise errors.UserError(f"{path}: {partner} is missing, {_ACCEPTED}; copy or rename the supervisions.")
+        raise errors.UserError(
+            f"{path}: the supervisions {partner} are missing, {_ACCEPTED}; copy or rename them."
+        )
     recordings = dict(itertools.starmap(_keep_sound, json_lines.read_objects(path)))
     for where, supervision in json_lines.read_objects(partner):
         recording = recordings.get(json_lines.get_text(where, supervision, "recording_id"))
@@ -127,7 +129,7 @@ def _list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.U
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise errors.UserError(
-            f"{where}: not a cut or supervision as Lhotse writes it ({error!r}); write the file again."
+            f"{where}: not a valid Lhotse cut or supervision ({error!r}); write the file again."
         ) from error
 
 
@@ -150,9 +152,9 @@ def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, A
     """Returns the fields of an Utterance that describe its audio."""
     recording = cut.get("recording")
     if recording == _MIXED:
-        raise _Unsupported("Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one")
+        raise _Unsupported("Lhotse MixedCut of several sounds (supported: MonoCut, MultiCut, padded cuts)")
     if recording is None:
-        raise _Unsupported("Lhotse cut or supervision without a recording, expected one with its sources")
+        raise _Unsupported("Lhotse cut or supervision has no recording with audio sources")
     factors = _read_transforms(recording.get("transforms") or [])
     start, seconds = _find_part(cut, supervision)
     source, channel = _find_source(recording["sources"], _find_channels(cut, supervision))
@@ -205,7 +207,7 @@ def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optio
             return path, available.index(channels[0])
         if len(channels) == len(available):
             return path, None
-    raise _Unsupported("Lhotse cut has several, but not all channels of a file, expected one or all")
+    raise _Unsupported("Lhotse cut has several but not all channels of a file (supported: one or all)")
 
 
 def _find_file(source: Fields) -> tuple[str, Optional[int]]:
@@ -215,8 +217,8 @@ def _find_file(source: Fields) -> tuple[str, Optional[int]]:
         return source["source"], None
     decoded = kaldi_commands.find_file(source["source"]) if kind == "command" else None
     if decoded is None:
-        expected = "expected file or command that only decodes one"
-        raise _Unsupported(f"Lhotse audio source of type {kind!r}, {expected}")
+        supported = "supported: a file or a command that only decodes one"
+        raise _Unsupported(f"Lhotse audio source of type {kind!r} ({supported})")
     return decoded
 
 
@@ -228,10 +230,10 @@ def _read_transforms(transforms: list[Fields]) -> dict[str, float]:
         if name == "Resample":
             continue
         if name not in factors:
-            raise _Unsupported(f"Lhotse transform {name!r}, expected Speed, Volume or Resample")
+            raise _Unsupported(f"Lhotse transform {name!r} (supported: Speed, Volume, Resample)")
         lowest, highest = _RANGES[name]
         factor = transform["kwargs"]["factor"]
         if factor is None or not lowest <= factor <= highest:
-            raise _Unsupported(f"Lhotse transform {name} with a factor outside {lowest:g} to {highest:g}")
+            raise _Unsupported(f"Lhotse transform {name} has a factor outside {lowest:g} to {highest:g}")
         factors[name] *= factor
     return factors

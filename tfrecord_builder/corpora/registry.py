@@ -59,7 +59,8 @@ def list_utterances(
 def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifest.Utterance]:
     try:
         if not files.is_directory(corpus_dir) and not (corpus in _LISTS and files.exists(corpus_dir)):
-            raise errors.UserError(f"{flag}: {corpus_dir} does not exist; pass the corpus's directory.")
+            problem = "is not a directory" if files.exists(corpus_dir) else "does not exist"
+            raise errors.UserError(f"{flag}: {corpus_dir} {problem}; pass the directory of the corpus.")
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
         if urls.is_remote(str(error.filename)):

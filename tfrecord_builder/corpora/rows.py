@@ -78,8 +78,8 @@ def _split(where: str, line: str, separator: str, header: str) -> list[str]:
         return next(csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True), [])
     except csv.Error as error:
         raise errors.UserError(
-            f"{where} is not valid CSV ({error}): a value that opens a quote must close it on the same line, "
-            "and double the quotes within it; fix the line."
+            f"{where} is not valid CSV ({error}): a quoted value must end on the same line, and quotes "
+            "within it must be doubled; fix the line."
         ) from error
 
 
@@ -141,10 +141,8 @@ def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: st
     missing = [names for names in needed if not set(names) & set(_find_columns(tuple(header)))]
     if missing:
         choices = [" or ".join(f"{name} ({', '.join(NAMES[name])})" for name in names) for names in missing]
-        raise errors.UserError(
-            f"{where}: columns are {', '.join(header) or 'missing'}, expected also {' and '.join(choices)}; "
-            f"{remedy}."
-        )
+        columns = f"{', '.join(header)}, but " if any(header) else ""
+        raise errors.UserError(f"{where}: found {columns}no {' and no '.join(choices)}; {remedy}.")
 
 
 def _read_row(
@@ -152,7 +150,7 @@ def _read_row(
 ) -> Row:
     """Maps keys of NAMES to values; if several columns belong to a key, uses a value that is not empty."""
     if any(map(str.strip, values[len(header) :])):
-        remedy = "quote its values that contain {}" if separator in ",;" else "remove {} from its values"
+        remedy = "quote values that contain {}" if separator in ",;" else "remove {} from the values"
         raise errors.UserError(
             f"{where} has {len(values)} values, expected {len(header)}; "
             f"{remedy.format(_SEPARATORS[separator])}, or name all columns in the first line."
@@ -167,7 +165,7 @@ def _read_row(
             )
         row[name] = filled[0] if filled else ""
     if ("audio",) in needed and not all(row[name] for name in ("id", "audio") if name in row):
-        separated = separator and f", separated by {_SEPARATORS[separator]}"
+        separated = separator and f" (values are separated by {_SEPARATORS[separator]})"
         raise errors.UserError(f"{where}: id or audio is empty; fill in both{separated}.")
     return row
 

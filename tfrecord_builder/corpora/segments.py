@@ -24,7 +24,7 @@ NAMES = {
     "options": ("wav_opts",),  # older SpeechBrain tables: start:10000 stop:26000
 }
 EMPTY = "segment ends at or before its start"
-SAMPLES = "segment in samples: set start and end or duration in seconds"
+SAMPLES = "segment times are in samples: set start, and end or duration, in seconds"
 
 _ROUNDING_SECONDS = 0.05  # accepted difference between end and start + duration, because tables are rounded
 _CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; otherwise, a channel is a number from 0
@@ -93,6 +93,6 @@ def _read_channel(where: str, value: str) -> Optional[int]:
         return int(value)
     if value and value.lower() not in _CHANNELS:
         raise errors.UserError(
-            f"{where}: channel is {value!r}, expected a number from 0 (the first), A or B; fix the line."
+            f"{where}: channel is {value!r}, expected a number (0 for the first), A or B; fix the line."
         )
     return _CHANNELS.get(value.lower())

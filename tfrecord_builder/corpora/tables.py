@@ -45,7 +45,7 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
     names = {split: name for split, name in names.items() if files.exists(os.path.join(corpus_dir, name))}
     if not names:
         raise errors.UserError(
-            f"{corpus_dir}: found no train.tsv, dev.tsv or test.tsv of Common Voice; {remedy}."
+            f"{corpus_dir}: found none of Common Voice's tables train.tsv, dev.tsv and test.tsv; {remedy}."
         )
     layout.require(corpus_dir, (*names.values(), "clips"), "Common Voice", remedy)
     for split, name in names.items():
@@ -66,7 +66,7 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields an utterance for every line in metadata.csv."""
-    remedy = "pass the directory that has metadata.csv and wavs, such as LJSpeech-1.1"
+    remedy = "pass the directory that contains metadata.csv and wavs, such as LJSpeech-1.1"
     layout.require(corpus_dir, ("metadata.csv", "wavs"), "LJSpeech", remedy)
     path = os.path.join(corpus_dir, "metadata.csv")
     for number, line in enumerate(text_files.read_lines(path, remedy), 1):
@@ -76,7 +76,7 @@ def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
         if not 1 <= len(texts) <= 2:
             raise errors.UserError(
                 f"{path}: line {number} has {len(texts) + 1} columns, expected 2 or 3 separated by |; fix "
-                "the line, or read tables that have a header with --corpus=table."
+                "the line or, if the table has a header, use --corpus=table."
             )
         audio = os.path.join(corpus_dir, "wavs", f"{name.strip()}.wav")
         text = next(filter(str.strip, reversed(texts)), "")
@@ -162,13 +162,13 @@ def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
     tables = layout.named_splits(names, ".tsv")
     if not tables and _WORDS not in names:
         raise errors.UserError(
-            f"{corpus_dir}: found no text corpus, neither train.tsv (or dev, valid, test) with the columns "
-            "hanzi and pinyin nor dict.txt; pass the directory that holds them."
+            f"{corpus_dir}: found no text corpus, which is train.tsv (or dev, valid, test) with the columns "
+            "hanzi and pinyin, or dict.txt; pass the directory that contains these files."
         )
     if len(dict(tables)) < len(tables):
         names = ", ".join(name for _, name in tables)
         raise errors.UserError(
-            f"{corpus_dir}: some of {names} are of the same split; merge them into one file per split."
+            f"{corpus_dir}: some of {names} belong to the same split; merge them into one file per split."
         )
     for split, name in tables:
         for where, row in rows.read_table(os.path.join(corpus_dir, name), rows.SENTENCES):
@@ -182,8 +182,8 @@ def _list_words(path: str) -> Iterator[manifest.Utterance]:
     words = [(line.split() or [""])[0] for line in text_files.read_lines(path)]
     if not any(map(_WORD.fullmatch, words)):
         raise errors.UserError(
-            f"{path}: no line begins with a word of two or more hanzi, as in a word list such as jieba's; "
-            "remove the file if it is something else."
+            f"{path}: no line begins with a word of two or more hanzi, so the file is not a word list "
+            "like jieba's; remove the file."
         )
     for number, word in enumerate(words, start=1):
         if _WORD.fullmatch(word):

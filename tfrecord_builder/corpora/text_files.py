@@ -20,7 +20,7 @@ from absl import logging
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
-_ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or GB18030 (GBK) of Chinese text"
+_ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or Chinese text in GB18030 (GBK)"
 _MAX_NOTES = 10  # maximum warnings about encodings; some corpora have one file per utterance
 _BLOCK_BYTES = 1 << 20
 _MIN_HANZI = 0.8  # minimum fraction among non-ASCII letters; Japanese decoded as GB18030 also has kana
@@ -43,7 +43,7 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
             encoding = find_encoding(file) or "utf-8"  # decoding then fails at the first bad byte
             file.seek(0)
             if not encoding.startswith("utf-8"):
-                logging.log_first_n(logging.WARNING, "%s: read as %s", _MAX_NOTES, path, encoding.upper())
+                logging.log_first_n(logging.WARNING, "%s is read as %s", _MAX_NOTES, path, encoding.upper())
             with io.TextIOWrapper(file, encoding) as lines:
                 for line in lines:
                     yield line.removesuffix("\n")

@@ -69,7 +69,7 @@ def list_st_cmds(corpus_dir: str) -> Iterator[manifest.Utterance]:
             yield manifest.Utterance(utterance_id, f"{stem}.wav", match[1], text, "", "train")
     if is_empty:
         raise errors.UserError(
-            f"{corpus_dir}: found no recordings of ST-CMDS, such as 20170001P00001A0001.wav; "
+            f"{corpus_dir}: found no ST-CMDS recordings such as 20170001P00001A0001.wav; "
             "pass the directory ST-CMDS-20170001_1-OS itself."
         )
 
@@ -86,7 +86,7 @@ def list_librispeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
     parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # skips archives
     if not parts:
         raise errors.UserError(
-            f"{corpus_dir}: found no parts of LibriSpeech, such as train-clean-100; pass the directory "
+            f"{corpus_dir}: found no LibriSpeech parts such as train-clean-100; pass the directory "
             "LibriSpeech itself."
         )
     for part in parts:

@@ -41,8 +41,8 @@ def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
     _check_unpacked(wav_dir, folders.values())
     if not any(map(files.is_directory, folders.values())):
         raise errors.UserError(
-            f"{corpus_dir}: found no wav/train, wav/dev or wav/test of AISHELL-1; unpack the archive of "
-            "every speaker in wav/ first."
+            f"{corpus_dir}: found none of AISHELL-1's folders wav/train, wav/dev and wav/test; first unpack "
+            "the archives of the speakers in wav/."
         )
 
     def find_folder(utterance_id: str) -> tuple[str, str]:
@@ -119,7 +119,7 @@ def _split_pairs(line: str) -> _Transcript:
 # FIL (a filled pause) and SPK (speaker noise), with or without brackets, and other capitals in brackets are
 # not words; they are replaced by spaces.
 _MARKS = re.compile(r"\[ *[A-Z]+ *\]|< *[A-Z]+ *>|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
-_UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that"
+_UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that directory"
 
 
 def list_magicdata(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -128,7 +128,7 @@ def list_magicdata(corpus_dir: str) -> Iterator[manifest.Utterance]:
     folders = {split: folder for split, folder in folders.items() if files.is_directory(folder)}
     if not folders:
         raise errors.UserError(
-            f"{corpus_dir}: found no train, dev or test of MAGICDATA; {_UNPACK_MAGICDATA}."
+            f"{corpus_dir}: found none of MAGICDATA's folders train, dev and test; {_UNPACK_MAGICDATA}."
         )
     for split, folder in folders.items():
         yield from _list_magicdata_split(split, folder)

@@ -165,7 +165,7 @@ def _damaged(problem: str) -> errors.UserError:
 
 
 class EspeakSynthesiser:
-    """Speaks Mandarin pinyin with eSpeak NG's library; there can be only one instance per process.
+    """eSpeak NG's library, which speaks Mandarin pinyin; there can be only one instance per process.
 
     Raises:
         errors.UserError: the library or its data are missing or damaged; `speak` raises it too.
@@ -183,7 +183,9 @@ class EspeakSynthesiser:
             _SYNCHRONOUS_TO_CALLBACK, 0, data_path.encode(), _DO_NOT_EXIT_ON_ERROR
         )
         if self.sample_rate <= 0:
-            raise _damaged(f"eSpeak NG cannot start on {data_path} (sample rate {self.sample_rate})")
+            raise _damaged(
+                f"eSpeak NG cannot start with the data in {data_path} (sample rate {self.sample_rate})"
+            )
         self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # the seed is the time of day by default
         self._chunks: list[np.ndarray] = []
         self._callback = _CALLBACK(self._collect)  # kept alive here, because the library has no reference

@@ -149,7 +149,7 @@ class KokoroEngine(prompts.SpeechEngine):
             content = config_json.parse(files.read_text(path))
             return dict(content.get("vocab", content))
         except (StopIteration, OSError, ValueError, TypeError, AttributeError) as error:
-            raise self._broken("vocab.json or config.json is missing or is not a vocabulary") from error
+            raise self._broken("vocab.json or config.json must contain the vocabulary") from error
 
     def _path(self, name: str) -> str:
         return os.path.join(self.model_dir, name)

@@ -21,7 +21,9 @@ _EXPORT_INFO = os.path.join("assets.extra", "export.json")
 class CheckConfig(config_flags.Checked):
     """The recogniser that checks recordings; without a recogniser, no recording is rejected."""
 
-    check: str = config_flags.setting("", "export of an acoustic model of toned syllables", checkpoints=True)
+    check: str = config_flags.setting(
+        "", "export of an acoustic model of toned syllables, which checks the recordings", checkpoints=True
+    )
     max_error_rate: float = config_flags.setting(
         0.2, "toned syllable error rate above which --check rejects a recording", minimum=0
     )
@@ -38,8 +40,8 @@ def load(export_dir: str) -> Callable:
     versions = [path for path in versions if os.path.isfile(os.path.join(path, "saved_model.pb"))]
     if not versions:
         raise errors.UserError(
-            f"--check: {export_dir} contains no SavedModel; pass an export directory, or one version in "
-            "it, that was made with python -m estimator_asr.export."
+            f"--check: {export_dir} contains no SavedModel; pass a directory written by "
+            "python -m estimator_asr.export, or one version in it."
         )
     directory = versions[-1]  # the newest version
     session = tf.compat.v1.Session(graph=tf.Graph())
@@ -54,8 +56,8 @@ def load(export_dir: str) -> Callable:
         return session.make_callable(outputs, [dict(signature.inputs)["wav_bytes"].name])
     except (OSError, ValueError, LookupError, TypeError, RuntimeError, tf.errors.OpError) as error:
         raise errors.UserError(
-            f"--check: {directory} cannot be used ({type(error).__name__}: {error}). It must be an export "
-            "of an acoustic model of toned syllables; export it again."
+            f"--check: {directory} cannot be used ({type(error).__name__}: {error}). Pass an export of an "
+            "acoustic model of toned syllables, or export the model again."
         ) from error
 
 

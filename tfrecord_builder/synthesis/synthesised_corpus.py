@@ -35,10 +35,12 @@ _HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # WAV files with
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig(config_flags.Checked):
-    """Settings that do not affect the corpus's contents: where it is written, and what runs the synthesis."""
+    """Settings that do not affect the corpus's contents: where it is written, and how the work is run."""
 
     output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
-    num_workers: Optional[int] = config_flags.setting(None, "processes; default: one per core", minimum=1)
+    num_workers: Optional[int] = config_flags.setting(
+        None, "number of processes; default: one per core", minimum=1
+    )
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
 
@@ -53,7 +55,7 @@ class PromptUnit:
 
 @dataclasses.dataclass(frozen=True)
 class PromptWriter(resumable.UnitWriter):
-    """Writes recordings; if one is missing, its whole unit is repeated, to reproduce the same bytes."""
+    """A unit writer for recordings; if one is missing, its whole unit is repeated to get the same bytes."""
 
     output_dir: str
     engine: prompts.SpeechEngine
@@ -175,7 +177,7 @@ def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> I
             yield message
     if process.returncode:
         raise errors.UserError(
-            f"synthesise: the process that speaks {unit.file} ended with exit code {process.returncode}; see "
+            f"synthesise: the process that writes {unit.file} ended with exit code {process.returncode}; see "
             "its messages above, or use fewer workers if memory ran out. Run the same command again to "
             "continue."
         )

@@ -19,7 +19,9 @@ TTS = {  # functions that create an engine from the settings
     "kokoro": lambda config: kokoro.KokoroEngine(config.synthesis_seed, config.model),
 }
 _MAX_TOKENS = 60  # each has up to 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
-_RULE = f"a sentence needs 1 to {_MAX_TOKENS} hanzi with a toned syllable each (or Latin letters with kokoro)"
+_RULE = (
+    f"a sentence needs 1 to {_MAX_TOKENS} hanzi, each with a toned syllable (or Latin letters with kokoro)"
+)
 _HELD_OUT = 4  # one quarter of the voices is reserved for dev, another for test
 
 
@@ -28,24 +30,26 @@ class SynthesisConfig(config_flags.Checked):
     """The text, engine and speakers for a synthetic corpus."""
 
     text_dir: tuple[str, ...] = config_flags.setting(
-        (), "directories of text, comma separated, as for build --corpus=text", required=True
+        (), "text directories as for build --corpus=text; separate several with commas", required=True
     )
     tts: Optional[str] = config_flags.setting(None, "speech synthesiser", choices=sorted(TTS), required=True)
-    model: str = config_flags.setting("", "directory of the Kokoro model, see docs/synthesise.md", local=True)
+    model: str = config_flags.setting(
+        "", "directory of the Kokoro model (see docs/synthesise.md)", local=True
+    )
     voices: tuple[str, ...] = config_flags.setting(
         (), "names of voices, comma separated; default: all Mandarin voices"
     )
     num_speakers: Optional[int] = config_flags.setting(
         None,
-        "number of speakers; beyond one per voice (the default), they are blends of two voices (kokoro) or "
-        "other voices of the same timbre (espeak)",
+        "number of speakers; default: one per voice; additional speakers are blends of two voices (kokoro) "
+        "or other voices of the same timbre (espeak)",
         minimum=1,
     )
     num_utterances: Optional[int] = config_flags.setting(
         None, "number of sentences to sample from the text; default: all", minimum=1
     )
     tone_sandhi: bool = config_flags.setting(
-        False, "apply tone sandhi as build --tone_sandhi does, to sentences without pinyin"
+        False, "apply tone sandhi to sentences without pinyin, as build --tone_sandhi does"
     )
     synthesis_seed: int = config_flags.setting(1, "random seed for sentences and speakers", minimum=0)
 
@@ -74,7 +78,7 @@ def make_plan(
             rejected.append((name, split, f"cannot be spoken: {_RULE}", ""))
     if not planned:
         raise errors.UserError(
-            f"--text_dir: none of {len(utterances)} sentences can be spoken; {_RULE}. Fix the text."
+            f"--text_dir: none of the {len(utterances)} sentences can be spoken; {_RULE}. Fix the text."
         )
     return planned, rejected
 
@@ -105,7 +109,7 @@ def assign_speakers(
     if num_held_out + len(others) < num_speakers:
         raise errors.UserError(
             f"--num_speakers is {num_speakers}, expected at most {num_held_out + len(others)} with "
-            f"--tts={config.tts} and these voices; choose a smaller number or more --voices."
+            f"--tts={config.tts} and these voices; choose a smaller number, or pass more --voices."
         )
     return {**dict.fromkeys(splits, others), **speakers}
 

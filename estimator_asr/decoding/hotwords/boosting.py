@@ -34,7 +34,7 @@ class _Nodes(NamedTuple):
 
 
 class HotwordScorer:
-    """Scores tokens by the boosts of phrases; if phrases are equal, only the highest boost counts."""
+    """A scorer that adds the boosts of phrases; if phrases are equal, only the highest boost counts."""
 
     def __init__(self, phrases: phrases_lib.Phrases, num_tokens: int):
         """Builds an automaton for any number of phrases, whose token ids are below num_tokens."""

@@ -23,13 +23,13 @@ from tfrecord_builder.labels import tokenisation
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
-_FORM = "WORD, WORD pin1 yin1, or either with a boost: WORD 6"
+_FORM = "WORD or WORD pin1 yin1, optionally followed by a boost, such as WORD 6"
 DEFAULT_BOOST = 4.0  # natural logarithm; see docs/results.md
 _MAX_BOOST = 1_000_000
 TOKEN_TYPES = ("syllable", "toneless")  # only models with these token types support hotwords
 _SEPARATORS = re.compile("[\n,，、]")
-FLAG_HELP = f"words to recognise, comma separated: {_FORM}"
-FILE_FLAG_HELP = "file of words to recognise, one per line, in the form of --hotwords"
+FLAG_HELP = f"comma-separated words to recognise, each in the form {_FORM}"
+FILE_FLAG_HELP = "text file of words to recognise, one per line, in the form that --hotwords accepts"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
     """
     hotwords = read_words(words, "--hotwords")
     if path is not None:
-        lines = text_files.read_lines(path, f"pass a text file with lines {_FORM}")
+        lines = text_files.read_lines(path, f"pass a text file whose lines have the form {_FORM}")
         for number, line in enumerate(map(str.strip, lines), 1):
             if line and not line.startswith("#"):
                 hotwords += _parse(line, f"--hotwords_file: {path}: line {number}")

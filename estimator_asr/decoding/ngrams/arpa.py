@@ -133,8 +133,8 @@ def _read_header(lines: _Lines) -> list[int]:
     starts = [index for index, line in enumerate(lines.lines) if line.strip() == b"\\data\\"]
     if not starts:
         raise errors.UserError(
-            f"{lines.path}: the line \\data\\ is missing, so this is not ARPA text; convert a binary model "
-            "with the tool that made it"
+            f"{lines.path}: the line \\data\\ is missing, so this is not an ARPA file; if it is a binary "
+            "model, convert it with the tool that made it"
         )
     lines.next = starts[0] + 1
     counts: list[int] = []
@@ -159,7 +159,7 @@ def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) 
             break
         try:
             if _NO_WORD.search(lines.lines[index].strip()):
-                raise ValueError(f"{_quote(lines.lines[index].strip())} has no word after its probability")
+                raise ValueError(f"{_quote(lines.lines[index].strip())} has no word after the probability")
             if order == 1:
                 _add_word(row[1], ids)
             numbers.extend(map(_parse_number, (row[0], *(row[order + 1 :] or [b"0"]))))
@@ -219,7 +219,7 @@ def _check_marks(lines: _Lines, ids: dict[bytes, int]) -> None:
     if missing:
         raise errors.UserError(
             f"{lines.path}: the 1-grams lack {' and '.join(missing)}, so this is not a model of sentences; "
-            "train it on lines of text"
+            "train a model on text with one sentence per line"
         )
 
 
@@ -236,7 +236,7 @@ def _check_contexts(lines: _Lines, firsts: list[int], ngram_model: model.NgramMo
             context = " ".join(ngram_model.words[word] for word in ngrams.words[row, :-1])
             raise lines.error(
                 first + row,
-                f"context {context!r} is not among the {order - 1}-grams; prune with a tool that keeps it",
+                f"context {context!r} is not among the {order - 1}-grams; use a pruning tool that keeps it",
             )
 
 

@@ -27,7 +27,8 @@ def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path:
     if not missing:
         return None
     score = "the probability of <unk>" if model.UNKNOWN in ngram_model.words else "the probability 1e-7"
-    return f"{path}: {len(missing)} of {len(tokens)} tokens are missing ({_list(missing)}); they have {score}"
+    missed = f"{len(missing)} of {len(tokens)} tokens ({_list(missing)})"
+    return f"{path}: the n-gram model lacks {missed}; these tokens get {score}"
 
 
 def compile_model(
@@ -139,8 +140,8 @@ def _find_words(ngram_model, tokens, path) -> np.ndarray:
         words = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
         raise errors.UserError(
             f"{path}: the n-gram model has the words {_list(words)}, but none of the {len(tokens)} tokens "
-            f"that the model outputs ({_list(tokens[1:])}); make it with python -m "
-            "estimator_asr.train_ngram, of characters (--unit=character) for a language model"
+            f"that the model outputs ({_list(tokens[1:])}); train one with python -m "
+            "estimator_asr.train_ngram (for a language model, with --unit=character)"
         )
     return np.array([ids.get(token, unknown) for token in tokens])
 

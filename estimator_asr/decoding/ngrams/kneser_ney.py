@@ -47,8 +47,8 @@ def encode(sentences: Iterable[Sequence[str]]) -> Text:
         for mark in (model.START, model.END):
             if mark in sentence:
                 raise errors.UserError(
-                    f"text: sentence {' '.join(sentence)!r} has the word {mark}, which is reserved for the "
-                    "ends of sentences; remove it"
+                    f"text: sentence {' '.join(sentence)!r} contains the word {mark}, which is reserved to "
+                    "mark where sentences begin and end; remove it"
                 )
         stream.append(_START_ID)
         stream.extend(ids.setdefault(word, len(ids)) for word in sentence)

@@ -37,7 +37,7 @@ class NgramModel(NamedTuple):
 
 
 class Index:
-    """Finds n-grams in a model by binary search, word by word."""
+    """An index of the n-grams of a model, for binary search word by word."""
 
     def __init__(self, model: NgramModel):
         self._num_words = len(model.words)

@@ -13,7 +13,7 @@ from estimator_asr.experiment import back_off_arrays
 
 
 class Scorer(Protocol):
-    """Keeps a state for each prefix, and scores the tokens that may follow it."""
+    """A scorer of the tokens that may follow each prefix; it keeps a state for each prefix."""
 
     def start(self, batch_size: tf.Tensor) -> tf.Tensor:
         """Returns the states of empty prefixes, int32 [batch]."""
@@ -30,7 +30,7 @@ class Scorer(Protocol):
 
 
 class TokenBonus:
-    """Adds the same score for each token, because language models favour short hypotheses."""
+    """A scorer that adds the same score for each token, because language models favour short hypotheses."""
 
     def __init__(self, bonus: float):
         self._bonus = bonus
@@ -50,7 +50,7 @@ class TokenBonus:
 
 
 class NgramScorer:
-    """Adds weight * log p(token | state) from a back-off n-gram model.
+    """A scorer that adds weight * log p(token | state) from a back-off n-gram model.
 
     The state of a prefix is its longest suffix that is a context in the model.
     """

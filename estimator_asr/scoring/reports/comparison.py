@@ -160,12 +160,12 @@ def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> Non
     if keys != other_keys:
         differing = set(keys).symmetric_difference(other_keys) or {keys[0]}
         raise errors.UserError(
-            f"evaluate: --compare: {other_path} has other utterances or references than {path}, for instance "
-            f"{min(differing)[0]}; evaluate both on the same data and split"
+            f"evaluate: --compare: {other_path} and {path} have different utterances or references, for "
+            f"example {min(differing)[0]}; evaluate both on the same data and split"
         )
     if not sum(row.edits.reference_length for row in first):
         raise errors.UserError(
-            f"evaluate: --compare: {path} has no tokens in its references; evaluate data with transcripts"
+            f"evaluate: --compare: {path}: all references are empty; evaluate data with transcripts"
         )
 
 

@@ -11,7 +11,7 @@ from estimator_asr.scoring.reports import scored_split
 _NEXT = {
     attribution.TONE: "train on more speakers; if third tones are confused with second tones, check whether "
     "the transcripts have tone sandhi",
-    attribution.INITIAL: "train on more speakers, or add noise and other bandwidths by the builder's "
+    attribution.INITIAL: "train on more speakers, or add noise and other bandwidths with the builder's "
     "augmentation",
     attribution.FINAL: "train on more speakers with these accents",
     attribution.SUBSTITUTION: "train on more recordings, or start from a pretrained encoder",
@@ -44,8 +44,8 @@ _OTHERWISE = (
 )
 _MODELS = {
     "acoustic": "of the acoustic model",
-    "language": "of the language model, whose syllables were heard right",
-    "unreachable": "of characters or syllables that are in no vocabulary",
+    "language": "of the language model, given correct syllables",
+    "unreachable": "of characters or syllables outside the vocabulary",
 }
 
 
@@ -72,8 +72,8 @@ def describe_delay(delay: Mapping) -> str:
     seconds = ", ".join(f"{name} % within {delay[f'p{name}']:.2f} s" for name in delays.PERCENTILES)
     return (
         f"emission delay of {_count(delay['tokens'], 'token')}: {seconds} after the frames in which the "
-        "model recognises them in whole recordings, if the end of a recording is known at once and computing "
-        "takes no time"
+        "model recognises them in whole recordings, assuming that computation takes no time and that the "
+        "end of a recording is known at once"
     )
 
 
@@ -122,7 +122,7 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
         number = causes[cause]["errors"]
         most = f"The most frequent cause among them ({number:,}): {attribution.CAUSES[cause]}"
         if rate <= _MANY_ERRORS or cause == attribution.UNREACHABLE:
-            yield f"Work on the first of these. {most}. Next: {_NEXT[cause]}."
+            yield f"Start with the errors {_MODELS[by_model[0][0]]}. {most}. Next: {_NEXT[cause]}."
         for name, (condition, part) in _GAINS.items():
             remaining = values["floors"][name]["errors"] if name in values["floors"] else total
             gain = round(100 * (1 - remaining / total))

@@ -73,7 +73,7 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
                 scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
                 measures.setdefault(measure, []).append(scored)
         if not measures:
-            raise ValueError("it has no utterance")
+            raise ValueError("the file contains no utterances")
         return measures
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(

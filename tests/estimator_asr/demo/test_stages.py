@@ -37,7 +37,7 @@ def test_refuses_another_size(tmp_path):
 
 
 def test_refuses_a_directory_where_another_demo_runs(tmp_path):
-    expected = f"another demo, or a stage of one that was killed, is running in {tmp_path}; wait "
+    expected = f"another demo, or a stage of a killed demo, is still running in {tmp_path}; wait "
     with stages.claim(tmp_path, "small"):
         with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "small"):
             pass
@@ -62,7 +62,9 @@ def test_refuses_a_demo_whose_first_stages_are_not_finished(tmp_path):
         stages.run(stage, tmp_path)
         stages.check_order(planned, tmp_path)
     changed = [planned[0], stages.Stage("speech", "Make speech", "platform", ("aliased",)), planned[2]]
-    expected = "'Make speech' is not finished, but later stages are. .*removed. Remove the directory, or"
+    expected = (
+        "the stage 'Make speech' is not finished, but later stages are. .*removed. Remove the directory, or"
+    )
     with pytest.raises(errors.UserError, match=expected):
         stages.check_order(changed, tmp_path)
 

@@ -125,7 +125,7 @@ def test_verify_accepts_encoded_data_and_finds_damage(encoded, tmp_path):
 
 def test_verify_cannot_extract_outputs_again(encoded, capsys):
     assert not verify.verify(encoded, 2, 1)
-    assert "--sample: records hold outputs of an encoder, expected features" in capsys.readouterr().out
+    assert "--sample: records contain encoder outputs instead of features" in capsys.readouterr().out
 
 
 @pytest.mark.long
@@ -166,7 +166,7 @@ def test_an_interrupted_run_continues_with_the_finished_shards(weights, data, en
         "_run",
         lambda count, task, units, *_: written.extend(units) or run(count, task, units, *_),
     )
-    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
+    with pytest.raises(errors.UserError, match="a different corpus or different flags.*--overwrite"):
         encoder.encode(weights, data, other, (3,), num_workers=1, overwrite=False)
     encoder.encode(weights, data, other, (2, 3), num_workers=1, overwrite=False)
     assert len(written) == 4 - 1

@@ -140,7 +140,10 @@ def test_rows_of_text_are_accepted_or_rejected_with_a_reason(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ("keep", "labels of 2 transcript(s) lack points, signs or units of numbers (12.5% becomes 1 2 5), "),
+        (
+            "keep",
+            "numbers in 2 transcript(s) lose points, signs or units in the labels (12.5% becomes 1 2 5), ",
+        ),
         ("read", "numbers in 1 transcript(s) may be read differently from what was said (a hyphen "),
     ],
 )
@@ -149,7 +152,7 @@ def test_transcripts_with_unclear_numbers_are_counted(tmp_path, caplog, numbers,
     small_corpora.write_text(tmp_path / "in" / "train.tsv", rows)
     _build(tmp_path / "in", tmp_path / "out", corpus="text", numbers=numbers, max_rejected=0.5)
     (line,) = (record.message for record in caplog.records if "transcript(s)" in record.message)
-    assert f"--numbers={numbers}: {said}" in line and ("增长12.5%; --numbers=read" in line) == (
+    assert f"--numbers={numbers}: {said}" in line and ("增长12.5%; pass --numbers=read" in line) == (
         numbers == "keep"
     )
     assert numbers == "keep" or "for example in-train-3: 歼-20; write" in line
@@ -165,7 +168,9 @@ def test_traditional_characters_beside_simplified_ones_are_counted(tmp_path, cap
     said = [record.message for record in caplog.records if "opencc" in record.message]
     assert len(said) == is_mixed
     if is_mixed:
-        assert "there are 12 traditional characters, whose simplified forms occur too" in said[0]
+        assert (
+            "the transcripts contain 12 traditional characters whose simplified forms also occur" in said[0]
+        )
         assert "來 (1) for 来" in said[0] and "opencc -c t2s" in said[0]
 
 
@@ -214,7 +219,7 @@ def test_a_build_with_too_many_rejected_utterances_fails_and_can_be_continued(tm
         small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
     message = (
         r"--max_rejected: 9 of 10 utterances were rejected, expected at most 89.0%: empty audio \(3\), "
-        r"[^,]* \(1\), [^,]* \(1\); read .*out/rejected.tsv, fix the corpus or raise --max_rejected"
+        r"[^,]* \(1\), [^,]* \(1\); see .*out/rejected.tsv, then fix the corpus or raise --max_rejected"
     )
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out", max_rejected=0.89, max_seconds=1.0)
@@ -229,7 +234,7 @@ def test_a_build_with_too_many_rejected_utterances_fails_and_can_be_continued(tm
 
 def test_a_build_fails_if_all_utterances_are_rejected(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\twav/a\x1fb.wav\t你\n")
-    message = r"1 of 1 utterances were rejected, so that no data is left: no such audio file \(1\); read .*, "
+    message = r"1 of 1 utterances were rejected, so no data is left: no such audio file \(1\); see .*, then "
     with pytest.raises(errors.UserError, match=message + "fix the corpus.$"):
         _build(tmp_path / "in", tmp_path / "out", max_rejected=1.0)
     lines = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()

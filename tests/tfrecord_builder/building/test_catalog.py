@@ -66,7 +66,9 @@ def test_a_duplicate_id_is_refused(listed, sizes):
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
 def test_an_id_with_separators_is_refused(listed, name):
-    message = re.escape(f"an utterance id is {name!r}. Ids must not be empty or contain tabs or line breaks")
+    message = re.escape(
+        f"{name!r} is not a valid utterance id. Ids must not be empty or contain tabs or line breaks"
+    )
     with pytest.raises(errors.UserError, match=message):
         listed.add_list([_utterance(name)])
 

@@ -111,7 +111,7 @@ def test_overwrite_keeps_old_data_until_the_new_are_complete_and_removes_only_it
 def test_only_overwrite_removes_an_interrupted_build_with_another_fingerprint(tmp_path, fingerprint):
     _build(tmp_path, "one", "a", stop_before_publishing=True)
     (tmp_path / ".build" / "plan").write_bytes(fingerprint)
-    with pytest.raises(errors.UserError, match="had another corpus or other flags.*--overwrite"):
+    with pytest.raises(errors.UserError, match="a different corpus or different flags.*--overwrite"):
         _build(tmp_path, "one", "a")
     with output_directory.reserve(str(tmp_path), True):
         directory = output_directory.start(str(tmp_path), "plan one", overwrite=True)
@@ -121,12 +121,12 @@ def test_only_overwrite_removes_an_interrupted_build_with_another_fingerprint(tm
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_directories_without_a_build_are_never_touched(tmp_path, overwrite):
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(errors.UserError, match="holds thesis.txt and no build; choose an empty or a new"):
+    with pytest.raises(errors.UserError, match="contains thesis.txt, but no build; choose an empty or a new"):
         _build(tmp_path, "one", "a", overwrite=overwrite)
     (tmp_path / "dataset_info.json").write_text('{"of": "another program"}')
     (tmp_path / "folder" / "dataset_info.json").mkdir(parents=True)
     for output_dir in (tmp_path, tmp_path / "folder"):
-        with pytest.raises(errors.UserError, match="dataset_info.json of another program or version"):
+        with pytest.raises(errors.UserError, match="dataset_info.json that this version cannot read"):
             _build(output_dir, "one", "a", overwrite=overwrite)
     assert sorted(os.listdir(tmp_path)) == ["dataset_info.json", "folder", "thesis.txt"]
 

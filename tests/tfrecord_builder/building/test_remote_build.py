@@ -158,7 +158,7 @@ def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, st
         _build(there, f"{BUCKET}/again")
     assert not files.exists(f"{BUCKET}/again/dataset_info.json")
     monkeypatch.setattr(shard_writer.RecordWriter, "make", original)
-    with pytest.raises(errors.UserError, match="the interrupted build there had another corpus or other"):
+    with pytest.raises(errors.UserError, match="contains an interrupted build with a different corpus or"):
         _build(there, f"{BUCKET}/again", fbank_dtype="float32")
     written.clear()
     _build(there, f"{BUCKET}/again")
@@ -174,7 +174,7 @@ def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, st
 
 def test_an_output_directory_with_other_files_is_refused(corpora, put):
     put("other/thesis.txt")
-    with pytest.raises(errors.UserError, match="s3://bucket/other holds thesis.txt and no build"):
+    with pytest.raises(errors.UserError, match="s3://bucket/other contains thesis.txt, but no build"):
         _build(corpora[1], f"{BUCKET}/other")
 
 

@@ -61,7 +61,9 @@ def test_damaged_gzip_files_are_refused(tmp_path):
     whole = gzip.compress(b"{}\n" * 1000)
     for content in (b"{}\n", whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:], gzip.compress(b"\xc4\xe3\n")):
         (tmp_path / "a.jsonl.gz").write_bytes(content)
-        with pytest.raises(errors.UserError, match=r"a.jsonl.gz: cannot be unpacked \(.*\) as UTF-8 text "):
+        with pytest.raises(
+            errors.UserError, match=r"a.jsonl.gz: cannot be decompressed as UTF-8 text in gzip \(.*\); "
+        ):
             _read(tmp_path / "a.jsonl.gz")
 
 

@@ -85,7 +85,7 @@ def test_wenet_a_transcript_of_another_encoding_rejects_its_utterance(tmp_path):
             "notes.txt\n",
             r"notes.txt is not a valid, uncompressed tar file \(.*\); create",
         ),
-        ('{"key": "a", "txt": "好"}\n', "data.list: line 1: columns are key, txt, expected also audio"),
+        ('{"key": "a", "txt": "好"}\n', "data.list: line 1: found key, txt, but no audio"),
         ('{"key": "a", "wav": "a", "txt": "好", "start": -1}\n', "line 1: start is '-1', expected a number"),
     ],
 )
@@ -98,7 +98,7 @@ def test_wenet_lists_that_are_refused(tmp_path, content, message):
 
 def test_wenet_other_directories_are_refused(tmp_path):
     with pytest.raises(
-        errors.UserError, match=r"neither data.list nor train/data.list \(or dev, valid, test, ...\); pass"
+        errors.UserError, match=r"such as data.list or train/data.list \(also dev, valid, test, ...\); pass"
     ):
         _list_wenet(tmp_path)
 
@@ -153,7 +153,7 @@ def test_nemo_channels(tmp_path):
     found = _list_nemo(tmp_path)
     assert [u.channel for u in found[:6]] == [None, 0, 1, 1, None, None]
     assert [u.problem for u in found[:6]] == [""] * 6
-    wanted = 'NeMo channel_selector is not a channel from 0, a list of one channel or "average"'
+    wanted = 'NeMo channel_selector is not a channel number (from 0), a list of one, or "average"'
     assert [u.problem for u in found[6:]] == [wanted] * 6
 
 
@@ -177,7 +177,7 @@ def test_nemo_other_names_of_splits(tmp_path, name, split):
     [
         ("1", "train.json: line 1: '1' is not a valid JSON object"),
         ("[1]", "train.json: object 1: 1 is not a JSON object"),
-        ('{"text": "好"}', "line 1: columns are text, expected also audio"),
+        ('{"text": "好"}', "line 1: found text, but no audio"),
         ('{"audio_filepath": ["a.wav"]}', r"line 1: audio_filepath is \['a.wav'\], expected text"),
         ('{"audio_filepath": "a.wav", "offset": "x"}', "line 1: start is 'x', expected a number of seconds"),
         ('{"audio_filepath": "a.wav", "duration": -1}', "line 1: duration is '-1', expected a number"),
@@ -202,6 +202,8 @@ def test_nemo_other_directories(tmp_path):
 def test_nemo_a_tarred_manifest_is_named(tmp_path, name):
     line = '{"audio_filepath": "a.wav", "duration": 1.0, "text": "你好", "shard_id": 0}\n'
     small_corpora.write_text(tmp_path / name, line)
-    message = f"{name}: line 1: tarred NeMo datasets are not supported; pass the files they were made from"
+    message = (
+        f"{name}: line 1: tarred NeMo datasets are not supported; pass the manifest of the original audio"
+    )
     with pytest.raises(errors.UserError, match=message):
         _list_nemo(tmp_path)

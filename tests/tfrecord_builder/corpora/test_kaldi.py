@@ -135,7 +135,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
 @pytest.mark.parametrize(
     ("segment", "message"),
     [
-        ("sw1 0.0", "segment is 'sw1 0.0', expected a recording of wav.scp, start and"),
+        ("sw1 0.0", "segment is 'sw1 0.0', expected a recording in wav.scp, its start and"),
         ("sw2 0.0 1.0", "segment is 'sw2 0.0 1.0', expected a recording"),
         ("sw1 0 1 0 0", "segment is 'sw1 0 1 0 0', expected a recording"),
         ("", "segment is '', expected a recording"),
@@ -145,7 +145,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
         ("sw1 nan 1.0", "start is 'nan', expected"),
         ("sw1 0 inf", "end is 'inf', expected"),
         (f"sw1 0 {'9' * 400}", "end is '9*', expected"),
-        ("sw1 0.0 1.0 left", "channel is 'left', expected a number from 0"),
+        ("sw1 0.0 1.0 left", r"channel is 'left', expected a number \(0 for the first\)"),
     ],
 )
 def test_invalid_segments_are_refused(tmp_path, segment, message):
@@ -174,7 +174,7 @@ def test_times_in_exponent_notation_are_read(tmp_path):
 def test_incomplete_directories_are_refused(tmp_path):
     with pytest.raises(
         errors.UserError,
-        match=r"found no wav.scp, neither here nor in train, dev or test \(or valid, .* pass a Kaldi data",
+        match=r"found no wav.scp here or in train, dev or test \(or valid, .* pass a Kaldi data",
     ):
         _list(tmp_path)
     corpus_trees.make_kaldi_corpus(tmp_path)

@@ -8,8 +8,8 @@ from tfrecord_builder.building import builder, sharding
 from tfrecord_builder.corpora import lhotse
 from tfrecord_builder.data import schema
 
-NO_RECORDING = "Lhotse cut or supervision without a recording, expected one with its sources"
-SOME_CHANNELS = "Lhotse cut has several, but not all channels of a file, expected one or all"
+NO_RECORDING = "Lhotse cut or supervision has no recording with audio sources"
+SOME_CHANNELS = "Lhotse cut has several but not all channels of a file (supported: one or all)"
 
 
 def _list(corpus_dir):
@@ -83,7 +83,8 @@ def test_file_names_determine_the_split(tmp_path, name, split):
         ),
         (
             "recordings_train.jsonl.gz",
-            "/recordings_train.jsonl.gz: .*/supervisions_train.jsonl.gz is missing, {accepted}",
+            "/recordings_train.jsonl.gz: the supervisions .*/supervisions_train.jsonl.gz are missing, "
+            "{accepted}",
         ),
     ],
 )
@@ -233,7 +234,7 @@ def test_a_mixture_is_rejected(tmp_path, changes):
     (found,) = _list(tmp_path)
     assert (found.utterance_id, found.problem, found.audio) == (
         "mixed",
-        "Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one",
+        "Lhotse MixedCut of several sounds (supported: MonoCut, MultiCut, padded cuts)",
         str(tmp_path / "cuts_train.jsonl.gz"),
     )
 
@@ -268,39 +269,39 @@ def test_the_file_of_a_decoding_command_is_read(tmp_path):
     [
         (
             dict(type="PaddingCut", recording=None),
-            "Lhotse cut or supervision without a recording, expected one with its sources",
+            "Lhotse cut or supervision has no recording with audio sources",
         ),
         (
             dict(recording=_recording(transforms=[_transform("Tempo", 0.9)])),
-            "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
+            "Lhotse transform 'Tempo' (supported: Speed, Volume, Resample)",
         ),
         (
             dict(recording=_recording(transforms=[_transform("变速", 0.9)])),
-            "Lhotse transform '变速', expected Speed, Volume or Resample",
+            "Lhotse transform '变速' (supported: Speed, Volume, Resample)",
         ),
         (
             dict(recording=_recording(transforms=[{}])),
-            "Lhotse transform None, expected Speed, Volume or Resample",
+            "Lhotse transform None (supported: Speed, Volume, Resample)",
         ),
         (
             dict(recording=_recording(transforms=[_transform("Speed", 3)])),
-            "Lhotse transform Speed with a factor outside 0.5 to 2",
+            "Lhotse transform Speed has a factor outside 0.5 to 2",
         ),
         (
             dict(recording=_recording(transforms=[_transform("Volume", 0)])),
-            "Lhotse transform Volume with a factor outside 0.001 to 1000",
+            "Lhotse transform Volume has a factor outside 0.001 to 1000",
         ),
         (
             dict(recording=_recording(transforms=[_transform("Volume", None)])),
-            "Lhotse transform Volume with a factor outside 0.001 to 1000",
+            "Lhotse transform Volume has a factor outside 0.001 to 1000",
         ),
         (
             dict(recording=_recording(sources=[_source("cat a.wav b.wav", kind="command")])),
-            "Lhotse audio source of type 'command', expected file or command that only decodes one",
+            "Lhotse audio source of type 'command' (supported: a file or a command that only decodes one)",
         ),
         (
             dict(recording=_recording(sources=[_source("UklGRg==", kind="memory")])),
-            "Lhotse audio source of type 'memory', expected file or command that only decodes one",
+            "Lhotse audio source of type 'memory' (supported: a file or a command that only decodes one)",
         ),
         (dict(start=-1), "Lhotse supervision is not within its cut, or has invalid times"),
         (dict(recording=_recording(sources=[])), SOME_CHANNELS),
@@ -315,11 +316,11 @@ def test_cuts_that_are_rejected(tmp_path, changes, problem):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(supervisions=["你好"]), "not a cut or supervision as Lhotse writes it .AttributeError.*; wr"),
+        (dict(supervisions=["你好"]), "not a valid Lhotse cut or supervision .AttributeError.*; wr"),
         (dict(supervisions=[{"text": 1.5}]), "text is 1.5, expected text"),
         (dict(id=None), "id is missing, expected text"),
-        (dict(type="MixedCut"), "not a cut .*KeyError.'tracks'."),
-        (dict(duration="x"), "not a cut .*ValueError"),
+        (dict(type="MixedCut"), "not a valid Lhotse cut .*KeyError.'tracks'."),
+        (dict(duration="x"), "not a valid Lhotse cut .*ValueError"),
         (
             dict(recording=_recording(sources=[{"type": "file", "source": "a.wav"}])),
             "not .*KeyError.'channels'.",
@@ -362,5 +363,5 @@ def test_a_build_rejects_an_unsupported_cut(tmp_path):
     assert num_frames == {"a-0": 48, "slow": 123}  # 0.5 s and 1.25 s
     rejected = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()[1:]
     assert [line.split("\t")[:3] for line in rejected] == [
-        ["tempo", "train", "Lhotse transform 'Tempo', expected Speed, Volume or Resample"]
+        ["tempo", "train", "Lhotse transform 'Tempo' (supported: Speed, Volume, Resample)"]
     ]

@@ -72,11 +72,12 @@ def test_audio_of_cuts_equals_that_of_lhotse(written):
 
 def test_unsupported_cuts_are_rejected_with_a_reason(written):
     assert {name: each.problem for name, each in _list(written / "cuts").items() if each.problem} == {
-        "mixed": "Lhotse MixedCut of several sounds, expected MonoCut, MultiCut or a padded one",
-        "tempo": "Lhotse transform 'Tempo', expected Speed, Volume or Resample",
-        "room": "Lhotse transform 'ReverbWithImpulseResponse', expected Speed, Volume or Resample",
-        "some": "Lhotse cut has several, but not all channels of a file, expected one or all",
-        "command": "Lhotse audio source of type 'command', expected file or command that only decodes one",
+        "mixed": "Lhotse MixedCut of several sounds (supported: MonoCut, MultiCut, padded cuts)",
+        "tempo": "Lhotse transform 'Tempo' (supported: Speed, Volume, Resample)",
+        "room": "Lhotse transform 'ReverbWithImpulseResponse' (supported: Speed, Volume, Resample)",
+        "some": "Lhotse cut has several but not all channels of a file (supported: one or all)",
+        "command": "Lhotse audio source of type 'command' "
+        "(supported: a file or a command that only decodes one)",
         "half": "Lhotse supervision is not within its cut, or has invalid times",
     }
 

@@ -67,7 +67,7 @@ def test_two_tables_of_one_split_are_refused(tmp_path):
     small_corpora.make_text_corpus(tmp_path)
     (tmp_path / "training.tsv").write_bytes((tmp_path / "train.tsv").read_bytes())
     problem = (
-        r"some of train\.tsv, training\.tsv, .* are of the same split; merge them into one file per split"
+        r"some of train\.tsv, training\.tsv, .* belong to the same split; merge them into one file per split"
     )
     with pytest.raises(errors.UserError, match=problem):
         _list("text", tmp_path)
@@ -105,10 +105,10 @@ def test_a_url_of_a_recording_stays(tmp_path):
 
 
 def test_text_without_files_or_columns(tmp_path):
-    with pytest.raises(errors.UserError, match="found no text corpus, neither train.tsv"):
+    with pytest.raises(errors.UserError, match="found no text corpus, which is train.tsv"):
         _list("text", tmp_path)
     small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
-    with pytest.raises(errors.UserError, match="dev.tsv: columns are hanzi, expected also pinyin"):
+    with pytest.raises(errors.UserError, match="dev.tsv: found hanzi, but no pinyin"):
         _list("text", tmp_path)
 
 
@@ -130,8 +130,8 @@ def test_a_dictionary_without_hanzi_is_refused(tmp_path):
     with pytest.raises(errors.UserError) as refused:
         _list("text", tmp_path)
     assert str(refused.value) == (
-        f"{tmp_path}/dict.txt: no line begins with a word of two or more hanzi, as in a word list such as "
-        "jieba's; remove the file if it is something else."
+        f"{tmp_path}/dict.txt: no line begins with a word of two or more hanzi, so the file is not a "
+        "word list like jieba's; remove the file."
     )
 
 
@@ -257,7 +257,12 @@ def test_recordings_are_listed_and_transcripts_without_one(tmp_path, corpus):
     ("corpus", "removed", "passed", "message"),
     [
         ("aishell1", ["transcript"], ".", "aishell_transcript_v0.8.txt: file does not exist"),
-        ("aishell1", ["wav"], ".", "found no wav/train, wav/dev or wav/test of AISHELL-1; unpack"),
+        (
+            "aishell1",
+            ["wav"],
+            ".",
+            "found none of AISHELL-1's folders wav/train, wav/dev and wav/test; first unpack",
+        ),
         (
             *("aidatatang_200zh", [], ".."),
             "found no .*corpus/test, but aidatatang_200zh has .*; pass the directory aidatatang_200zh itself",
@@ -275,7 +280,7 @@ def test_recordings_are_listed_and_transcripts_without_one(tmp_path, corpus):
         ("aishell3", ["test"], ".", "corpus: found no test/wav, but"),
         (
             *("magicdata", [], "dev/5_1812"),
-            "dev/5_1812: found no train, dev or test of MAGICDATA; unpack train_set",
+            "dev/5_1812: found none of MAGICDATA's folders train, dev and test; unpack train_set",
         ),
         ("magicdata", ["dev/TRANS.txt"], ".", "dev/TRANS.txt: file does not exist; unpack train"),
         (
@@ -286,15 +291,15 @@ def test_recordings_are_listed_and_transcripts_without_one(tmp_path, corpus):
         ("primewords", ["set1_transcript.json"], ".", "found no set1_transcript.json, but"),
         ("thchs30", ["data/D4_750.wav.trn"], ".", "D4_750.wav.trn: file does not exist"),
         ("thchs30", ["test"], ".", "found no test, but THCHS-30 has data, train, dev and test"),
-        ("librispeech", [], "..", "found no parts of LibriSpeech, such as train-clean-100; pass"),
-        ("librispeech", [], "dev-clean", "found no parts of LibriSpeech, such as train-clean-100; pass"),
+        ("librispeech", [], "..", "found no LibriSpeech parts such as train-clean-100; pass"),
+        ("librispeech", [], "dev-clean", "found no LibriSpeech parts such as train-clean-100; pass"),
         (
             *("librispeech", ["dev-clean/84/121123/84-121123.trans.txt"], "."),
             "84-121123.trans.txt: file does not exist; unpack",
         ),
         (
             *("common_voice", [], ".."),
-            "found no train.tsv, dev.tsv or test.tsv of Common Voice; pass the directory of one",
+            "found none of Common Voice's tables train.tsv, dev.tsv and test.tsv; pass the directory of one",
         ),
         (
             *("common_voice", ["clips"], "."),

@@ -50,7 +50,10 @@ def test_segments(row, segment):
             {"start": "1", "end": "3", "duration": "3"},
             "line 2: start 1, end 3 and duration 3 contradict each other, expected end = start . duration",
         ),
-        ({"channel": "left"}, "line 2: channel is 'left', expected a number from 0 .*, A or B; fix the line"),
+        (
+            {"channel": "left"},
+            r"line 2: channel is 'left', expected a number \(0 for the first\), A or B; fix the line",
+        ),
         ({"channel": "-1"}, "channel is '-1', expected"),
     ],
 )

@@ -92,8 +92,8 @@ def _speaker_with_data(path):
 def test_missing_data_of_espeak_are_an_error(tmp_path):
     said = _speaker_with_data(tmp_path / "nowhere")
     assert (
-        f"UserError: synthesise: eSpeak NG cannot start on {tmp_path / 'nowhere'} (sample rate 0), so "
-        in said
+        f"UserError: synthesise: eSpeak NG cannot start with the data in {tmp_path / 'nowhere'} "
+        "(sample rate 0), so " in said
     )
     assert "is damaged; run: pip install --force-reinstall --no-deps espeakng-loader==0.2.4" in said
 

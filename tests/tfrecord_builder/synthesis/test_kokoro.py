@@ -168,8 +168,8 @@ def test_missing_onnxruntime_error_says_how_to_install_it(model_dir, monkeypatch
     "file, content, problem",
     [
         ("kokoro.onnx", None, "kokoro.onnx or voices/.* is missing. The directory of Kokoro-82M"),
-        ("vocab.json", None, "vocab.json or config.json is missing or is not a vocabulary. The directory of"),
-        ("vocab.json", "[]", "vocab.json or config.json is missing or is not a vocabulary. The directory of"),
+        ("vocab.json", None, "vocab.json or config.json must contain the vocabulary. The directory of"),
+        ("vocab.json", "[]", "vocab.json or config.json must contain the vocabulary. The directory of"),
         (
             "vocab.json",
             json.dumps(dict.fromkeys(SYMBOLS[:-2], 1)),

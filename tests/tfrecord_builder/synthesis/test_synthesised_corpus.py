@@ -98,7 +98,7 @@ def test_prints_number_and_length_of_the_recordings(tmp_path, capsys):
 def test_a_process_that_dies_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     message = (
-        "the process that speaks f1.0 ended with exit code 1; see its messages above, or use fewer workers"
+        "the process that writes f1.0 ended with exit code 1; see its messages above, or use fewer workers"
     )
     with pytest.raises(errors.UserError, match=message):
         write(tmp_path, make_prompts("a"))
@@ -119,9 +119,8 @@ def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog
 
     monkeypatch.setattr(local_engine, "start_worker", start_and_kill_the_first)
     write(tmp_path / "there", planned, num_workers=2)
-    assert (
-        "1 units will run again. --runner=local: a worker was killed, probably because memory" in caplog.text
-    )
+    assert "--runner=local: a worker was killed, probably because memory" in caplog.text
+    assert "Retrying 1 units of work." in caplog.text
     for voice in ("f1", "m3", "Lee"):
         here, there = (tmp_path / name / "wav" / voice / "a.wav" for name in ("here", "there"))
         assert here.read_bytes() == there.read_bytes()

@@ -63,7 +63,7 @@ def test_sentences_that_cannot_be_spoken_are_rejected(text_dir):
     name = f"{text_dir.name}-train"
     assert planned[0].utterance_id == f"{name}-6"
     reason = (
-        "cannot be spoken: a sentence needs 1 to 60 hanzi with a toned syllable each "
+        "cannot be spoken: a sentence needs 1 to 60 hanzi, each with a toned syllable "
         "(or Latin letters with kokoro)"
     )
     assert rejected == [(f"{name}-{line}", "train", reason, "") for line in (2, 3, 4, 5)]
@@ -78,7 +78,7 @@ def test_text_that_cannot_be_spoken_is_refused(text_dir):
     (text_dir / "dev.tsv").unlink()
     write(text_dir, "hello\t")
     with pytest.raises(
-        errors.UserError, match="--text_dir: none of 1 sentences can be spoken; a sentence needs 1 to"
+        errors.UserError, match="--text_dir: none of the 1 sentences can be spoken; a sentence needs 1 to"
     ):
         make_plan(text_dir)
 

@@ -77,7 +77,7 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
 
 @dataclasses.dataclass(frozen=True)
 class UnitRunner:
-    """Runs units on an open engine; retries those of lost workers, and shows the progress."""
+    """An open engine that runs units, retries the units of lost workers, and shows the progress."""
 
     runner: str
     address: str
@@ -125,7 +125,7 @@ class UnitRunner:
             problem = failures.explain(self.runner, error)
             if len(waiting) == num_before or not isinstance(error, ChildProcessError):
                 raise problem from error
-            logging.warning("%d units will run again. %s", len(waiting), problem)
+            logging.warning("%s Retrying %d units of work.", problem, len(waiting))
             return True
 
     def _watch(self, messages: Iterator) -> Iterator[tasks.Outcome]:

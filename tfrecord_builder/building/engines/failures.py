@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 KEPT = "run the same command again: finished work is kept"
 _CONNECT_SECONDS = 5.0
 _RUNNERS = "local, spark://HOST:7077, spark, ray://HOST:10001 or ray"
-_PYTHON = "the Python of every worker (for Spark, the one that PYSPARK_PYTHON names)"
+_PYTHON = "the Python of every worker (for Spark, the interpreter in PYSPARK_PYTHON)"
 _KILLED = (
     "a worker was killed, probably because memory ran out",
     f"run fewer workers per machine, and {KEPT}",
@@ -18,7 +18,7 @@ _KILLED = (
 _CAUSES = (  # (pattern to find in an engine's error, what the error means, what to do)
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
     ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
-    ("Cannot run program", "a worker does not have this Python", f"correct {_PYTHON}"),
+    ("Cannot run program", "a worker cannot start Python", f"correct {_PYTHON}"),
     (
         "(?i)version.mismatch|has no attribute",
         "versions of Python or of the engine differ",
@@ -26,7 +26,7 @@ _CAUSES = (  # (pattern to find in an engine's error, what the error means, what
     ),
     (
         "(?i)SparkContext (was|has been) shut ?down|stopped SparkContext|has already been disconnected",
-        "the scheduler was lost, or has another version",
+        "the scheduler was lost or has a different version",
         f"start it, check that the versions are the same, and {KEPT}",
     ),
     # Spark reports killed workers only in such texts, Ray and local processes as WorkerKilledError.
@@ -70,7 +70,7 @@ def require_scheduler(runner: str) -> None:
         raise errors.UserError(f"--runner={runner}: the port is missing; pass one of {_RUNNERS}.")
     if not is_reachable(runner):
         raise errors.UserError(
-            f"--runner={runner}: no scheduler answers at this address; start one, or correct it."
+            f"--runner={runner}: no scheduler answers at this address; start one, or correct the address."
         )
 
 

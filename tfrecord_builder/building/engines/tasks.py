@@ -39,7 +39,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class WorkerTask:
-    """Runs pickled units.
+    """A function that runs pickled units on a worker.
 
     Attributes:
         versions: the result of list_versions where the task was made; a worker compares its own versions
@@ -61,7 +61,7 @@ class WorkerTask:
         except Exception as error:
             logging.exception("%s", error)
             return Outcome(
-                problem=_on_worker(f"{error!r} is a bug; report it with the traceback in its log.")
+                problem=_on_worker(f"{error!r} is a bug; report it with the traceback in the worker's log.")
             )
 
     def _run(self, unit: bytes, on_progress: OnProgress) -> Outcome:
@@ -76,7 +76,7 @@ class WorkerTask:
             os.chdir(directory)
         for path in shared:
             if not files.exists(path):
-                advice = "mount it there under the same name, or use a store such as s3://."
+                advice = "mount it there under the same name, or use an object store such as s3://."
                 raise errors.UserError(_on_worker(f"{path} does not exist; {advice}"))
         shard = pickle.loads(unit)
         receipt = writer.find_finished(shard)  # an engine may run a unit twice

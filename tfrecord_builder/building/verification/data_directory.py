@@ -149,7 +149,7 @@ def _check_record(
     yield from stored_records.problems(record, expected)
     first = places.add(record.utterance_id, f"record {raw.number} of {os.path.basename(path)}")
     if first:
-        yield f"utterance id is a duplicate of {first}, expected a unique one"
+        yield f"utterance id is already used by {first}; ids must be unique"
 
 
 class _Places:

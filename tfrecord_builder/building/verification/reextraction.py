@@ -22,7 +22,7 @@ _LOG_TOLERANCE = 1e-3
 
 
 class Reextraction:
-    """Extracts records of a data directory again from their audio; calls advance(1) after each one."""
+    """A check that extracts sampled records again from their audio; calls advance(1) after each record."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Reextraction:
     def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
         """Yields the differences between sampled records and new ones made from the same audio."""
         if self._info.frontend and self._info.frontend.encoder:
-            text = "--sample: records hold outputs of an encoder, expected features; sample the original data"
+            text = "--sample: records contain encoder outputs instead of features; sample the original data"
             yield data_directory.Problem(data_directory.SAMPLE, self._data_dir, text)
             return
         total = sum(shard.num_records for shard in self._info.shards)
@@ -88,7 +88,7 @@ class Reextraction:
         name = stored.utterance_id
         item = next((item for item in shard_items if item.utterance.utterance_id == name), None)
         if item is None:
-            return "utterance is missing in the .jsonl of its shard, or not in the order of the records"
+            return "utterance is missing from the .jsonl of its shard, or is not in the order of the records"
         return _compare_with_audio(stored, item, self._settings)
 
 
@@ -107,7 +107,7 @@ def _compare_with_audio(
     if difference and signature != item.signature:
         return f"audio {audio} has changed since the build: {difference}"
     source = f"audio {audio}" if audio else "line in the .jsonl"
-    return difference and f"its {source} now gives a different record: {difference}"
+    return difference and f"its {source} now produces a different record: {difference}"
 
 
 def _difference(stored: schema.Record, remade: schema.Record) -> str:

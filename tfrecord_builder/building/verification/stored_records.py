@@ -46,7 +46,7 @@ class RawRecord:
 
 
 class RecordFile:
-    """Reads a TFRecord file once, from start to end; num_bytes is the number of bytes read so far."""
+    """A TFRecord file that is read once, from start to end; num_bytes is the number of bytes read so far."""
 
     def __init__(self, file: BinaryIO):
         self.num_bytes = 0
@@ -115,11 +115,11 @@ def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
     try:
         features = tf.train.Example.FromString(serialized).features.feature
     except message.DecodeError:
-        raise DamagedRecordError("is not a tf.train.Example") from None
+        raise DamagedRecordError("not a tf.train.Example") from None
     kinds = {**_TEXT_KINDS, **(_ACOUSTIC_KINDS if expected.frontend else {})}
     if set(features) != set(kinds):
         names = ", ".join(sorted(features)) or "none"
-        raise DamagedRecordError(f"has features {names}, expected {', '.join(sorted(kinds))}")
+        raise DamagedRecordError(f"features are {names}, expected {', '.join(sorted(kinds))}")
     values = {name: _value(name, features[name], kind) for name, kind in kinds.items()}
     num_frames = values.pop("num_frames", 0)
     if expected.frontend:
@@ -139,7 +139,7 @@ def utterance_id(serialized: bytes) -> str:
 def problems(record: schema.Record, expected: RecordSpec) -> Iterator[str]:
     """Yields a message for each problem in a record, such as "num_frames is 3, expected 5"."""
     if not record.utterance_id:
-        yield "utterance id is empty, expected a unique one"
+        yield "utterance id is empty; ids must be unique"
     if not record.token_ids and copy_ids.WORDLESS not in record.utterance_id:
         yield "number of tokens is 0, expected one or more"
     tokens, characters = record.pronunciation.split(), record.transcript.replace(" ", "")
@@ -153,7 +153,7 @@ def problems(record: schema.Record, expected: RecordSpec) -> Iterator[str]:
 def _id_problems(name: str, ids: Sequence[int], words: vocabulary.Vocabulary, labels) -> Iterator[str]:
     invalid = [label_id for label_id in ids if not 0 <= label_id < words.size]
     if invalid:
-        yield f"{name} has {invalid[0]}, expected 0 to {words.size - 1}"
+        yield f"{name} contains {invalid[0]}, expected 0 to {words.size - 1}"
     elif list(ids) != words.encode(labels):
         text = textwrap.shorten(" ".join(labels), 50, placeholder="...")
         yield f"{name} do not match the labels {text!r}"

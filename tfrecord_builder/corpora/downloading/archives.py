@@ -78,7 +78,7 @@ CORPORA = {
         "aidatatang_200zh",
         _archives(62),
         # see resources/62/about.html since commit 4689332 of 2 January 2024
-        unavailable="openslr.org has not offered it since January 2024, when its owner withdrew it",
+        unavailable="its owner withdrew the corpus from openslr.org in January 2024",
     ),
     "aishell1": Corpus("AISHELL-1", 33, _APACHE, "data_aishell", _archives(33)),
     "aishell3": Corpus("AISHELL-3", 93, _APACHE, "data_aishell3", _archives(93), has_top_folder=False),
@@ -88,9 +88,9 @@ CORPORA = {
         "CC0 1.0",
         "",
         (),
-        unavailable="Mozilla offers it after you accept the terms on its page",
-        instructions="download the language at https://commonvoice.mozilla.org/datasets, unpack it, and pass "
-        "the directory of its .tsv files to build --corpus=common_voice.",
+        unavailable="Mozilla requires you to accept its terms on its website",
+        instructions="download your language at https://commonvoice.mozilla.org/datasets, unpack it, and "
+        "pass the directory of its .tsv files to build --corpus=common_voice.",
     ),
     "librispeech": Corpus("LibriSpeech", 12, "CC BY 4.0", "LibriSpeech", _archives(12)),
     "magicdata": Corpus(

@@ -39,8 +39,8 @@ def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archi
     unknown = sorted(set(parts) - set(names))
     if unknown:
         raise errors.UserError(
-            f"--parts: {', '.join(unknown)} is not a part of {corpus.title}, expected some of "
-            f"{', '.join(names)}; omit --parts to download all."
+            f"--parts: {corpus.title} has no part {' or '.join(unknown)}; choose from {', '.join(names)}, "
+            "or omit --parts to download all parts."
         )
     return [archive for archive in corpus.archives if not parts or archive.part in parts]
 
@@ -85,7 +85,7 @@ def _locked(directory: str) -> Iterator[None]:
     except OSError as error:
         raise errors.UserError(
             f"--corpus_dir: {error.filename or directory} cannot be written ({error.strerror or error}); "
-            "free some space or fix the permissions, then run the command again: received data are kept."
+            "free some space or fix the permissions, then run the command again: downloaded data is kept."
         ) from error
 
 
@@ -93,9 +93,9 @@ def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archiv
     """Raises UserError if a corpus is not offered for download, unless its archives are already there."""
     missing = [item.name for item in selected if not _has_traces(corpus, [item], directory)]
     if corpus.unavailable and (missing or not selected):
-        advice = f"put {', '.join(missing)} into {directory}, if you have it, and run the command again."
+        advice = f"if you have {', '.join(missing)}, move it to {directory} and run the command again."
         raise errors.UserError(
-            f"{corpus.title}: {corpus.unavailable}, so it cannot be downloaded here; "
+            f"{corpus.title}: {corpus.unavailable}, so this program cannot download the corpus; "
             f"{corpus.instructions or advice}"
         )
 
@@ -106,7 +106,7 @@ def _check_owned(corpus: archives.Corpus, directory: str) -> None:
     if os.path.lexists(target) and not _has_traces(corpus, corpus.archives, directory):
         raise errors.UserError(
             f"--corpus_dir: {target} exists and was not created by this program; "
-            "build from it as it is, remove it, or choose another --corpus_dir."
+            "use it as it is for the build, remove it, or choose another --corpus_dir."
         )
 
 
@@ -161,7 +161,7 @@ def unpack(archive: str, directory: str) -> None:
         for path in files.find_files(directory, (".tar.gz",))
         if not os.path.basename(path).startswith(".")  # macOS adds ._S0002.tar.gz, which is not an archive
     ]
-    for path in progress_bar.ProgressBar(inner, "unpacking archives inside", disable=not inner):
+    for path in progress_bar.ProgressBar(inner, "unpacking inner archives", disable=not inner):
         with open(path, "rb") as file:
             _extract(file, path, os.path.dirname(path))
         os.remove(path)
@@ -174,8 +174,8 @@ def _extract(file: BinaryIO, path: str, directory: str) -> None:
             tar.extractall(directory, _check_members(tar, path), filter=_filter)
     except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile) as error:
         raise errors.UserError(
-            f"{path}: it cannot be unpacked ({error or type(error).__name__}), because it is damaged or has "
-            "entries that are not accepted; remove it and run the command again."
+            f"{path}: the archive cannot be unpacked ({error or type(error).__name__}), because it is "
+            "damaged or contains entries that are not allowed; remove the file and run the command again."
         ) from error
 
 
@@ -199,7 +199,7 @@ def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
     """
     below = itertools.dropwhile(("", ".", "..").__contains__, member.linkname.split("/"))
     if member.issym() and ".." in below:
-        raise tarfile.TarError(f"{member.name!r} is a link with '..' after a name")
+        raise tarfile.TarError(f"{member.name!r} is a link with '..' after a folder name")
     for name in (posixpath.dirname(member.name), member.linkname if member.islnk() else ""):
         if _has_link(directory, name):
             raise tarfile.TarError(f"{member.name!r} leads through a link")

@@ -52,7 +52,7 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
         if not pauses:
             raise errors.UserError(
                 f"{url}: the download stopped at {_size(path):,} of about {expected_bytes:,} bytes "
-                f"({reason}); run the command again to continue it."
+                f"({reason}); run the command again to continue."
             )
         logging.warning("%s: %s; next attempt in %g s", url, reason, pauses[0])
         time.sleep(pauses.pop(0))
@@ -156,6 +156,6 @@ def check_md5(path: str, md5: str) -> None:
     if digest.hexdigest() != md5:
         os.replace(path, f"{path}.wrong")
         raise errors.UserError(
-            f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the file was renamed. Run the "
-            "command again to download it again, or pass another --mirror."
+            f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the download was kept under "
+            "this name. Run the command again for a new download, or pass another --mirror."
         )

@@ -6,7 +6,7 @@ from estimator_asr.decoding.hotwords import hotword_list
 from tfrecord_builder import errors
 from tfrecord_builder.data import vocabulary
 
-FORM = "Write WORD, WORD pin1 yin1, or either with a boost: WORD 6."
+FORM = "Write WORD or WORD pin1 yin1, optionally followed by a boost, such as WORD 6."
 
 
 def read(*words, path=None):

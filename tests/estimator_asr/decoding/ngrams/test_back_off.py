@@ -59,13 +59,14 @@ def test_without_unk_unknown_tokens_have_a_minimum_probability(tmp_path):
     np.testing.assert_allclose(arrays.unigram_log_probs / LOG_10, [-7, -0.5, -7], rtol=1e-6)
     assert arrays.unigram_states.tolist() == [0, 2, 0]
     said = back_off.describe_missing(model, ["<unk>", "a", "c"], "x.arpa")
-    assert said == "x.arpa: 1 of 3 tokens are missing (c); they have the probability 1e-7"
+    assert said == "x.arpa: the n-gram model lacks 1 of 3 tokens (c); these tokens get the probability 1e-7"
 
 
 def test_the_warning_counts_the_missing_tokens(model):
     tokens = ["<unk>", "a", *"cdefgh"]
     assert back_off.describe_missing(model, tokens, "x.arpa") == (
-        "x.arpa: 6 of 8 tokens are missing (c, d, e, f, g, ...); they have the probability of <unk>"
+        "x.arpa: the n-gram model lacks 6 of 8 tokens (c, d, e, f, g, ...); "
+        "these tokens get the probability of <unk>"
     )
     assert back_off.describe_missing(model, ["<unk>", "a", "b"], "x.arpa") is None
 
@@ -73,7 +74,7 @@ def test_the_warning_counts_the_missing_tokens(model):
 def test_a_model_without_any_of_the_tokens_is_refused(model):
     said = (
         r"x.arpa: the n-gram model has the words a, b, but none of the 3 tokens .* \(ni3, hao3\); "
-        r"make it with python -m estimator_asr.train_ngram, of characters \(--unit=character\) for a language"
+        r"train one with python -m estimator_asr.train_ngram \(for a language model, with --unit=character\)"
     )
     with pytest.raises(errors.UserError, match=said):
         back_off.compile_model(model, ["<unk>", "ni3", "hao3"], "x.arpa")

@@ -131,6 +131,6 @@ def test_text_without_words_is_refused():
 @pytest.mark.parametrize("mark", ["<s>", "</s>"])
 def test_sentence_marks_in_the_text_are_refused(mark):
     with pytest.raises(
-        errors.UserError, match=f"text: sentence 'a {mark}' has the word {mark}, which is reserved"
+        errors.UserError, match=f"text: sentence 'a {mark}' contains the word {mark}, which is reserved"
     ):
         kneser_ney.encode([["a"], ["a", mark]])

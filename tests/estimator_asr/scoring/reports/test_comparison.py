@@ -102,7 +102,7 @@ def test_reports_of_different_utterances_are_refused(tmp_path):
     with pytest.raises(errors.UserError) as refused:
         comparison.compare(read([one, other]))
     assert str(refused.value) == (
-        f"evaluate: --compare: {other} has other utterances or references than {one}, for instance u39; "
+        f"evaluate: --compare: {other} and {one} have different utterances or references, for example u39; "
         "evaluate both on the same data and split"
     )
 
@@ -129,9 +129,7 @@ def test_reports_without_references_are_refused(tmp_path):
             scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path / name)
         )
         reports.append(str(tmp_path / name))
-    with pytest.raises(
-        errors.UserError, match="has no tokens in its references; evaluate data with transcripts"
-    ):
+    with pytest.raises(errors.UserError, match="all references are empty; evaluate data with transcripts"):
         comparison.compare(read(reports))
 
 

@@ -25,11 +25,10 @@ def test_advice_names_models_next_step_and_floors():
     given = values(counts, oracle=4)
     given["floors"][scored_split.REFERENCE_PINYIN] = {"errors": 8}
     assert list(formats.list_advice(given, False)) == [
-        "13 errors: 7 of the acoustic model (54 %), 6 of the language model, whose syllables were heard "
-        "right (46 %).",
+        "13 errors: 7 of the acoustic model (54 %), 6 of the language model, given correct syllables (46 %).",
         # Homophones are more frequent than wrong finals, but the acoustic model makes more errors.
-        "Work on the first of these. The most frequent cause among them (4): the final is wrong, the initial "
-        "is right. Next: train on more speakers with these accents.",
+        "Start with the errors of the acoustic model. The most frequent cause among them (4): the final is "
+        "wrong, the initial is right. Next: train on more speakers with these accents.",
         "If every syllable had been recognised correctly, 8 errors would remain: a better acoustic model can "
         "remove at most 38 % of the errors.",
         "If the best hypothesis of each n-best list had been chosen, 4 errors would remain: better ranking "
@@ -79,8 +78,8 @@ def test_above_half_wrong_the_advice_is_more_training():
     assert list(formats.list_advice(given, False)) == [
         "The model is mostly wrong. Most likely it has seen too little data (1,036 steps), or different "
         "data: train it longer, or on more data like this, before you look at individual causes.",
-        "91 errors: 60 of the acoustic model (66 %), 31 of the language model, whose syllables were heard "
-        "right (34 %).",
+        "91 errors: 60 of the acoustic model (66 %), 31 of the language model, given correct "
+        "syllables (34 %).",
     ]
     given["character_error_rate"] = {"rate": 0.5}
     assert "listen for speech that is cut off" in list(formats.list_advice(given, False))[1]

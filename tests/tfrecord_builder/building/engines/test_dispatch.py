@@ -111,7 +111,8 @@ def test_units_of_lost_workers_run_again(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert len(_run(tmp_path, engine)) == 3
     assert engine.attempts == [3, 2, 1]
-    assert "2 units will run again. --runner=ray: the engine failed (gone); see" in caplog.text
+    assert "--runner=ray: the engine failed (gone); see" in caplog.text
+    assert "finished work is kept. Retrying 2 units of work." in caplog.text
 
 
 def test_an_attempt_that_completes_no_unit_ends_the_run(tmp_path):

@@ -31,7 +31,7 @@ Driver stacktrace:
         ),
         (
             PYTHON.format(error='java.io.IOException: Cannot run program "/usr/bin/python4": error=2'),
-            'a worker does not have this Python (java.io.IOException: Cannot run program "/usr/bin/python4"',
+            'a worker cannot start Python (java.io.IOException: Cannot run program "/usr/bin/python4"',
         ),
         (
             PYTHON.format(
@@ -43,8 +43,8 @@ Driver stacktrace:
             "Version mismatch: The cluster was started with: Ray: 2.9",
             "versions of Python or of the engine differ (",
         ),
-        ("the Ray client has already been disconnected due to an error", "the scheduler was lost, or"),
-        ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost, or"),
+        ("the Ray client has already been disconnected due to an error", "the scheduler was lost or"),
+        ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost or"),
         (LOST.format(reason="Command exited with code 137"), "because memory ran out (Lost task 0.3 (10"),
         (PYTHON.format(error="Python worker exited unexpectedly (crashed)."), "because memory ran out (Lost"),
         (LOST.format(reason="worker lost"), "the engine failed ("),

@@ -102,7 +102,8 @@ def test_units_of_a_killed_worker_run_again_with_the_same_result(tmp_path, monke
     monkeypatch.setattr(local_engine, "start_worker", start_and_kill_the_first)
     assert _run(tmp_path / "there") == expected
     assert len(kills) == 1
-    assert "units will run again. --runner=local: a worker was killed, probably because mem" in caplog.text
+    assert "--runner=local: a worker was killed, probably because mem" in caplog.text
+    assert "units of work." in caplog.text
 
 
 @pytest.fixture

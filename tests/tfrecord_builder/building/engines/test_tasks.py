@@ -42,7 +42,8 @@ def test_failures_of_a_unit_become_problems_of_its_outcome(tmp_path, text, probl
 
 def test_a_bug_is_named_and_its_traceback_is_logged(tmp_path, caplog):
     assert _run(_task(tmp_path), "break").problem == (
-        f"worker {platform.node()}: KeyError('a.txt') is a bug; report it with the traceback in its log."
+        f"worker {platform.node()}: KeyError('a.txt') is a bug; "
+        "report it with the traceback in the worker's log."
     )
     assert "Traceback (most recent call last)" in caplog.text and "KeyError: 'a.txt'" in caplog.text
 

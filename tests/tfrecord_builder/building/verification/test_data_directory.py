@@ -166,13 +166,13 @@ def test_a_wrong_record_with_right_checksums_is_named(data_dir):
     _spoil(data_dir, 1, token_ids=[99, 1])
     texts = _texts(data_dir)
     where = f"{SHARD}: record 1 at byte {offset} (utterance {name}): "
-    assert len(texts) == 1 and texts[0].startswith(f"{where}token_ids has 99, expected 0 to ")
+    assert len(texts) == 1 and texts[0].startswith(f"{where}token_ids contains 99, expected 0 to ")
 
 
 def test_a_record_that_cannot_be_read_is_named(data_dir):
     records = built_data.read(data_dir / SHARD)
     built_data.rewrite(str(data_dir), SHARD, [b"\xff\xff\xff", *records[1:]])
-    assert _texts(data_dir) == [f"{SHARD}: record 0 at byte 0: is not a tf.train.Example"]
+    assert _texts(data_dir) == [f"{SHARD}: record 0 at byte 0: not a tf.train.Example"]
 
 
 def test_a_duplicate_id_is_named_with_both_places(data_dir):
@@ -181,7 +181,7 @@ def test_a_duplicate_id_is_named_with_both_places(data_dir):
     _spoil(data_dir, 3, utterance_id=name)
     (text,) = _texts(data_dir)
     first = "record 2 of train-00000-of-00003.tfrecord"
-    assert f"(utterance {name}): utterance id is a duplicate of {first}, expected a unique one" in text
+    assert f"(utterance {name}): utterance id is already used by {first}; ids must be unique" in text
 
 
 def test_all_problems_are_reported_in_one_run(data_dir):

@@ -57,7 +57,7 @@ def test_text_records_are_compared(tmp_path):
     path = next(data_dir.glob("*.jsonl"))
     path.write_text(path.read_text("utf-8").replace('"tokens": ["', '"tokens": ["x'), "utf-8")
     (text,) = _check(data_dir)
-    assert "its line in the .jsonl now gives a different record: pronunciation is " in text
+    assert "its line in the .jsonl now produces a different record: pronunciation is " in text
 
 
 def _vocabularies(data_dir, info):
@@ -118,11 +118,11 @@ def test_a_record_that_does_not_match_its_audio(data_dir):
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank)
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert f"its audio {audio} now gives a different record: bin " in text
+    assert f"its audio {audio} now produces a different record: bin " in text
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank[:47])
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert text.endswith("now gives a different record: features are [47, 80], expected [48, 80]")
+    assert text.endswith("now produces a different record: features are [47, 80], expected [48, 80]")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_record_with_other_labels(data_dir, name, value):
     records[0] = built_data.change(records[0], str(data_dir), **{name: value})
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert f"now gives a different record: {name} is {value!r}, expected " in text
+    assert f"now produces a different record: {name} is {value!r}, expected " in text
 
 
 def test_one_step_of_float16_is_tolerated(data_dir):
@@ -157,7 +157,7 @@ def test_one_step_of_float16_is_tolerated(data_dir):
 def test_records_that_cannot_be_read(data_dir):
     records = built_data.read(data_dir / SHARD)
     built_data.rewrite(str(data_dir), SHARD, [b"\xff\xff", *records[1:]])
-    assert _check(data_dir) == [f"{SHARD}: record 0 at byte 0: is not a tf.train.Example"]
+    assert _check(data_dir) == [f"{SHARD}: record 0 at byte 0: not a tf.train.Example"]
 
 
 def test_a_missing_jsonl_does_not_stop_the_other_shards(data_dir):
@@ -182,7 +182,7 @@ def test_an_utterance_that_is_missing_in_the_jsonl(data_dir):
     path.write_text(lines[1], "utf-8")
     name, _ = _first(data_dir)
     texts = _check(data_dir)
-    assert f"(utterance {name}): utterance is missing in the .jsonl of its shard, or not in" in texts[0]
+    assert f"(utterance {name}): utterance is missing from the .jsonl of its shard, or is not in" in texts[0]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"utterance": {"id": "x"}, "labels": {}}', "\xff"])

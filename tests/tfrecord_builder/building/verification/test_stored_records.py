@@ -42,10 +42,10 @@ def test_text_has_no_features():
     assert found == TEXT_RECORD
     assert list(stored_records.problems(found, TEXT)) == []
     with pytest.raises(
-        stored_records.DamagedRecordError, match="has features character_ids, .*, expected .*fbank"
+        stored_records.DamagedRecordError, match="features are character_ids, .*, expected .*fbank"
     ):
         stored_records.read_record(schema.make_example(TEXT_RECORD), EXPECTED)
-    with pytest.raises(stored_records.DamagedRecordError, match="has features .*fbank"):
+    with pytest.raises(stored_records.DamagedRecordError, match="features are .*fbank"):
         stored_records.read_record(schema.make_example(RECORD), TEXT)
 
 
@@ -61,8 +61,8 @@ def _set(feature, value):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda f: f.pop("speaker"), "has features .*, expected .*speaker"),
-        (lambda f: f["more"].int64_list.value.append(1), "has features .*more"),
+        (lambda f: f.pop("speaker"), "features are .*, expected .*speaker"),
+        (lambda f: f["more"].int64_list.value.append(1), "features are .*more"),
         (
             lambda f: f["num_frames"].float_list.value.append(1.0),
             "num_frames has 0 values of kind int64_list, expected 1",
@@ -88,7 +88,7 @@ def test_a_record_with_other_features_is_damaged(change, message):
 
 
 def test_a_record_that_is_not_an_example_is_damaged():
-    with pytest.raises(stored_records.DamagedRecordError, match="is not a tf.train.Example"):
+    with pytest.raises(stored_records.DamagedRecordError, match="not a tf.train.Example"):
         stored_records.read_record(b"\xff\xff\xff", EXPECTED)
 
 
@@ -116,11 +116,11 @@ def test_a_copy_without_words_has_no_labels():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"utterance_id": ""}, "utterance id is empty, expected a unique one"),
-        ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token_ids has 3, expected 0 to 2"),
-        ({"token_ids": [2, -1]}, "token_ids has -1, expected 0 to 2"),
+        ({"utterance_id": ""}, "utterance id is empty; ids must be unique"),
+        ({"token_ids": [2, 3], "pronunciation": "ni3 x"}, "token_ids contains 3, expected 0 to 2"),
+        ({"token_ids": [2, -1]}, "token_ids contains -1, expected 0 to 2"),
         ({"token_ids": [2, 2]}, "token_ids do not match the labels 'ni3 hao3'"),
-        ({"character_ids": [1, 3]}, "character_ids has 3, expected 0 to 2"),
+        ({"character_ids": [1, 3]}, "character_ids contains 3, expected 0 to 2"),
         ({"character_ids": [2, 2]}, "character_ids do not match the labels '你 好'"),
         ({"fbank": np.where(FBANK == FBANK[7, 3], np.nan, FBANK).astype(np.float16)}, "first in frame 7"),
         ({"fbank": np.where(FBANK == FBANK[9, 3], np.inf, FBANK).astype(np.float32)}, "first in frame 9"),

@@ -62,7 +62,8 @@ def test_continues_after_a_broken_connection(server, tmp_path):
 
 def test_a_file_with_a_wrong_checksum_is_renamed(server, tmp_path):
     server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
-    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}; the file was renamed. Run"
+    sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}"
+    sums += "; the download was kept under this name. Run"
     assert f"data_x.tgz.wrong: MD5 sum is {sums}" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.wrong"]
     server.contents["/resources/7/data_x.tgz"] = DATA
@@ -99,7 +100,7 @@ def test_files_of_a_killed_call_are_replaced(server, tmp_path):
 def test_a_corpus_that_was_not_downloaded_is_kept(server, tmp_path):
     os.makedirs(tmp_path / "data_x/wav")
     message = error_of(server, X, tmp_path)
-    assert f"--corpus_dir: {tmp_path / 'data_x'} exists and was not created by this program; bu" in message
+    assert f"--corpus_dir: {tmp_path / 'data_x'} exists and was not created by this program; use it as it is" in message
     assert server.asked == []
 
 
@@ -127,7 +128,7 @@ def test_a_directory_that_cannot_be_created(server, tmp_path):
 
 def test_an_unknown_part(server, tmp_path):
     assert error_of(server, L, tmp_path, ["train", "dev"]) == (
-        "--parts: train is not a part of L, expected some of dev, test; omit --parts to download all."
+        "--parts: L has no part train; choose from dev, test, or omit --parts to download all parts."
     )
 
 
@@ -142,8 +143,8 @@ def test_an_archive_without_the_folder(server, tmp_path):
 def test_a_corpus_that_was_withdrawn(server, tmp_path):
     withdrawn = archives.Corpus("X", 7, "free", "data_x", X.archives, unavailable="its owner withdrew it")
     assert error_of(server, withdrawn, tmp_path) == (
-        "X: its owner withdrew it, so it cannot be downloaded here; "
-        f"put data_x.tgz into {tmp_path}, if you have it, and run the command again."
+        "X: its owner withdrew it, so this program cannot download the corpus; "
+        f"if you have data_x.tgz, move it to {tmp_path} and run the command again."
     )
     assert tree(tmp_path) == server.asked == []
     (tmp_path / "data_x.tgz").write_bytes(DATA)
@@ -204,10 +205,11 @@ def test_files_that_macos_adds_are_not_archives(unpacked):
 def test_entries_that_lead_outside_and_devices_are_refused(unpacked, tmp_path, entries, reason):
     with pytest.raises(errors.UserError) as caught:
         unpacked(pack(*entries))
-    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked (")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: the archive cannot be unpacked (")
     assert reason in str(caught.value)
     assert str(caught.value).endswith(
-        "), because it is damaged or has entries that are not accepted; remove it and run the command again."
+        "), because it is damaged or contains entries that are not allowed; remove the file and run the "
+        "command again."
     )
     assert sorted(os.listdir(tmp_path)) == ["a.tgz", "out"]
 
@@ -218,8 +220,8 @@ CLIMB = [folder("a"), folder("a/b"), link("a/b/top", "../..")]
 @pytest.mark.parametrize(
     "entries, reason",
     [
-        ([*CLIMB, link("l", "a/b/top/../outside")], "'l' is a link with '..' after a name"),
-        ([*CLIMB, link("l", "./a/b/top/..")], "'l' is a link with '..' after a name"),
+        ([*CLIMB, link("l", "a/b/top/../outside")], "'l' is a link with '..' after a folder name"),
+        ([*CLIMB, link("l", "./a/b/top/..")], "'l' is a link with '..' after a folder name"),
         ([*CLIMB, hard_link("l", "a/b/top")], "'l' leads through a link"),
         ([*CLIMB, hard_link("l", "a/b/top/x")], "'l' leads through a link"),
         ([*CLIMB, ("a/b/top/x", b"")], "'a/b/top/x' leads through a link"),
@@ -227,7 +229,7 @@ CLIMB = [folder("a"), folder("a/b"), link("a/b/top", "../..")]
 )
 def test_links_that_the_tarfile_filter_misjudges_are_refused(unpacked, tmp_path, entries, reason):
     """As CVE-2025-4138 and CVE-2025-4330 of tarfile, whose backport has no newer release."""
-    with pytest.raises(errors.UserError, match=re.escape(f"it cannot be unpacked ({reason})")):
+    with pytest.raises(errors.UserError, match=re.escape(f"the archive cannot be unpacked ({reason})")):
         unpacked(pack(*entries, ("l/outside/x", b"")))
     assert sorted(os.listdir(tmp_path)) == ["a.tgz", "out"]
 
@@ -266,7 +268,7 @@ def test_implausible_archives_are_refused_at_once(unpacked, tmp_path, entries, r
     start = time.process_time()
     with pytest.raises(errors.UserError) as caught:
         unpacked(packed)
-    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked ({reason}")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: the archive cannot be unpacked ({reason}")
     assert time.process_time() - start < 30  # of 80 MB of zeros tarfile alone makes two minutes
 
 
@@ -275,7 +277,9 @@ def test_silence_of_a_few_megabytes_is_unpacked(unpacked):
 
 
 def test_an_archive_inside_may_not_lead_outside_either(unpacked):
-    with pytest.raises(errors.UserError, match=r"S1.tar.gz: it cannot be unpacked \('../../x' would be extr"):
+    with pytest.raises(
+        errors.UserError, match=r"S1.tar.gz: the archive cannot be unpacked \('../../x' would be extr"
+    ):
         unpacked(pack(("c/wav/S1.tar.gz", pack(("../../x", b"")))))
 
 
@@ -288,7 +292,7 @@ WHOLE = pack(("c/a.wav", bytes(range(256)) * 200), ("c/b.wav", os.urandom(20_000
 def test_a_damaged_archive(unpacked, tmp_path, packed):
     with pytest.raises(errors.UserError) as caught:
         unpacked(packed)
-    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: it cannot be unpacked (")
+    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: the archive cannot be unpacked (")
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython from 3.12 on has the filters")
@@ -304,4 +308,4 @@ def test_python_without_tar_filters_uses_the_backport(tmp_path):
     )
     command = [sys.executable, "-c", code, tmp_path / "a.tgz", tmp_path / "out"]
     done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)
-    assert "it cannot be unpacked ('../x' would be extracted to " in done.stderr
+    assert "the archive cannot be unpacked ('../x' would be extracted to " in done.stderr

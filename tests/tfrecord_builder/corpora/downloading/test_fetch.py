@@ -85,7 +85,7 @@ def test_the_next_call_continues(server, path):
     server.script = [loopback_server.break_off(KEPT)] + [loopback_server.status(503)] * 2
     assert error_of(server, path) == (
         f"{server.address('/a.tgz')}: the download stopped at 300,000 of about 1,000,000 bytes (the server "
-        "returned status 503 (Service Unavailable)); run the command again to continue it."
+        "returned status 503 (Service Unavailable)); run the command again to continue."
     )
     run(server, path)
     assert read(path) == CONTENT
@@ -254,6 +254,7 @@ def test_a_file_is_renamed_only_if_it_has_another_md5_sum(tmp_path):
     with pytest.raises(errors.UserError) as caught:
         fetch.check_md5(str(tmp_path / "a"), HELLO)
     assert str(caught.value).startswith(
-        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; the file was renamed. Run"
+        f"{renamed}: MD5 sum is 598d4c200461b81522a3328565c25f7c, expected {HELLO}; "
+        "the download was kept under this name. Run"
     )
     assert os.listdir(tmp_path) == ["a.wrong"]
