@@ -37,10 +37,10 @@ class DownloadConfig(config_flags.Checked):
         None, "corpus to download", choices=sorted(archives.CORPORA), required=True
     )
     corpus_dir: str = config_flags.setting(
-        "", "directory for corpora; created if missing", required=True, local=True
+        "", "directory for the corpus; it is created if it does not exist", required=True, local=True
     )
     parts: tuple[str, ...] = config_flags.setting(
-        (), "archives to download, without .tar.gz, comma separated; default: all"
+        (), "comma-separated names of the archives to download, without .tar.gz; default: all archives"
     )
     mirror: str = config_flags.setting(
         archives.SITE,
@@ -52,7 +52,8 @@ class DownloadConfig(config_flags.Checked):
         super().__post_init__()
         if not _is_site(self.mirror):
             raise errors.UserError(
-                f"--mirror: {self.mirror!r} is not a web address such as {archives.SITE}; fix or omit it."
+                f"--mirror is {self.mirror!r}, expected a web address such as {archives.SITE}; fix the "
+                "address or leave --mirror out."
             )
 
 

@@ -36,9 +36,9 @@ _MAX_NAME_BYTES = 200  # file names are limited to 255 bytes; hashes and tempora
 class ShowConfig(config_flags.Checked):
     """The record to show, and the file for its picture."""
 
-    data_dir: str = config_flags.setting("", "data directory", required=True)
+    data_dir: str = config_flags.setting("", "data directory that contains the record", required=True)
     utterance_id: Optional[str] = config_flags.setting(
-        None, "id of the record; default: the first record of train"
+        None, "id of the utterance to show; default: the first record of train"
     )
     output: str = config_flags.setting("", "PNG file to write; default: <utterance_id>.png")
 
@@ -145,8 +145,8 @@ def _not_found(data_dir: str, utterance_id: Optional[str], reason: str) -> str:
             f"see {os.path.join(data_dir, dataset_info.REJECTED_FILE)}."
         )
     return (
-        f"--utterance_id: {data_dir} has no record of {utterance_id}; pass another id, or omit the flag to "
-        "see the first record."
+        f"--utterance_id: {data_dir} has no record with the id {utterance_id}; pass another id, or leave "
+        "--utterance_id out to see the first record."
     )
 
 
@@ -199,7 +199,7 @@ def _draw(record: schema.Record, expected: stored_records.RecordSpec, output: st
         omitted = pictures.draw(record, expected.frontend, path)
     print(f"picture        {output}")
     if omitted:
-        print(f"picture: {omitted[0]} was omitted, because no font has it; {fonts.INSTALL_FONT}")
+        print(f"picture: {omitted[0]} was omitted, because no font can show it; {fonts.INSTALL_FONT}")
 
 
 def _file_name(utterance_id: str) -> str:

@@ -32,9 +32,11 @@ _MAX_LINES = 20  # printed per directory for each kind of problem
 class VerifyConfig(config_flags.Checked):
     """The data directories to check, and the number of records to extract again."""
 
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
+    data_dir: tuple[str, ...] = config_flags.setting((), "comma-separated data directories", required=True)
     sample: int = config_flags.setting(
-        0, "number of records per directory to extract from their audio again and compare", minimum=0
+        0,
+        "number of records per directory whose features are extracted from the audio again and compared",
+        minimum=0,
     )
     seed: int = config_flags.setting(1, "random seed for --sample", minimum=0)
 

@@ -91,7 +91,7 @@ def test_a_real_export_labels_recordings(tiny_export, tmp_path, monkeypatch, cap
     assert utterance.audio == os.path.join(tmp_path, "out", "..", "audio", "u3.wav")
     assert utterance.split == "train" and utterance.seconds == round(len(waveform) / 16000, 3)
     header, (name, *_, problem) = read_table(tmp_path / "out" / "rejected.tsv")
-    assert name == "text.wav-00000000" and "text.wav: is not a readable WAV" in problem
+    assert name == "text.wav-00000000" and "text.wav: the file cannot be read as WAV" in problem
     assert f"error: {problem}" in capsys.readouterr().err
 
 
@@ -114,9 +114,9 @@ def read_results(directory):
 @pytest.mark.long
 def test_workers_write_the_same_bytes(real, tmp_path, capfd):
     assert run(real, output_dir=str(tmp_path / "here")) == 1
-    assert capfd.readouterr().err.count("text.wav: is not a readable WAV") == 1
+    assert capfd.readouterr().err.count("text.wav: the file cannot be read as WAV") == 1
     assert run(real, output_dir=str(tmp_path / "workers"), num_workers=2) == 1
-    assert capfd.readouterr().err.count("text.wav: is not a readable WAV") == 1
+    assert capfd.readouterr().err.count("text.wav: the file cannot be read as WAV") == 1
     assert read_results(tmp_path / "workers") == read_results(tmp_path / "here")
     assert len(list(tables.list_manifest(str(tmp_path / "here")))) == 40  # the others have <unk>
 

@@ -180,7 +180,7 @@ def test_an_empty_token_file_flag_is_not_a_server_without_a_token(tiny_export):
     assert done.returncode == 1
     assert (
         done.stderr
-        == "error: flag --token_file=: the value is empty; pass one, or leave the flag out; see --help\n"
+        == "error: flag --token_file=: the value is empty; pass a value, or leave the flag out; see --help\n"
     )
     with pytest.raises(errors.UserError, match="--token_file: .*cannot be read"):
         serve.read_token("")

@@ -115,7 +115,9 @@ def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_p
     completed = run(f"--saved_model={tiny_export.version_dir}", "--format=json", good, bad)
     assert json.loads(completed.stdout)["file"] == good
     (complaint,) = list_complaints(completed)
-    assert complaint.startswith(rf"error: {tmp_path}/\udcbb\udcb5.wav: is not a readable WAV, FLAC, Ogg, MP3")
+    assert complaint.startswith(
+        rf"error: {tmp_path}/\udcbb\udcb5.wav: the file cannot be read as WAV, FLAC, Ogg, MP3"
+    )
     assert completed.returncode == 1
 
 
@@ -191,7 +193,7 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     assert completed.stdout == f"{tmp_path / 'out'}: 2 of 3 recordings have a transcript\n"
     assert completed.returncode == 1
     (complaint,) = list_complaints(completed)
-    assert "text.wav: is not a readable WAV" in complaint
+    assert "text.wav: the file cannot be read as WAV" in complaint
     assert sorted(list_outputs(tmp_path / "out")) == ["a.vtt", "sub/b.vtt"]
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
 
@@ -230,7 +232,7 @@ def test_an_output_that_cannot_be_written_fails_alone(tiny_export, recordings, t
     )
     assert transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")]) == 1
     captured = capsys.readouterr()
-    assert "a.txt: exists and is not a regular file; choose another path" in captured.err
+    assert "a.txt exists and is not a regular file; choose another path" in captured.err
     assert captured.out == f"{tmp_path / 'out'}: 1 of 2 recordings have a transcript\n"
     assert (tmp_path / "out" / "b.txt").is_file()
 

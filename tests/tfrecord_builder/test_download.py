@@ -96,20 +96,20 @@ def test_prints_the_build_command(run, tmp_path, monkeypatch):
         ({"corpus_dir": "d"}, "--corpus is missing; pass it (corpus to download; one of: aidatatang_200zh, "),
         (
             {"corpus": "thchs30"},
-            "--corpus_dir is missing; pass it (directory for corpora; created",
+            "--corpus_dir is missing; pass it (directory for the corpus; it is created",
         ),
         ({"corpus": "thchs31", "corpus_dir": "d"}, "flag --corpus=thchs31: expected one of aidatatang_200zh"),
         (
             {"corpus": "thchs30", "corpus_dir": "d", "mirror": "openslr.elda.org"},
-            "--mirror: 'openslr.elda.org' is not a web address such as https://www.openslr.org; fix or omit",
+            "--mirror is 'openslr.elda.org', expected a web address such as https://www.openslr.org; fix",
         ),
         (
             {"corpus": "thchs30", "corpus_dir": "d", "mirror": "file:///x"},
-            "--mirror: 'file:///x' is not a web address",
+            "--mirror is 'file:///x', expected a web address",
         ),
         (
             {"corpus": "thchs30", "corpus_dir": "d", "mirror": "http://[::1"},
-            "--mirror: 'http://[::1' is not a web address",
+            "--mirror is 'http://[::1', expected a web address",
         ),
     ],
 )

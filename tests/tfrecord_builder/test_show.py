@@ -64,7 +64,7 @@ def test_without_a_cjk_font_a_line_says_how_to_install_one(built, tmp_path, caps
     output = tmp_path / "a.png"
     show.show(show.ShowConfig(data_dir=built, utterance_id="u02", output=str(output)))
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "picture: 今天天气很好 was omitted, because no font has it; "
+        "picture: 今天天气很好 was omitted, because no font can show it; "
         "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
     )
     assert output.exists()
@@ -150,7 +150,7 @@ def test_every_record_is_found_by_its_id(data_dir, with_items):
 
 def test_an_unknown_id_is_an_error(data_dir):
     with pytest.raises(
-        errors.UserError, match="--utterance_id: .* has no record of u0; pass another id, or omit the f"
+        errors.UserError, match="--utterance_id: .* has no record with the id u0; pass another id, or leave"
     ):
         _find(data_dir, "u0")
 
@@ -163,7 +163,7 @@ def test_the_error_for_a_rejected_utterance_has_its_reason(data_dir):
     ):
         _find(data_dir, "u77")
     os.remove(data_dir / "rejected.tsv")
-    with pytest.raises(errors.UserError, match="has no record of u77;"):
+    with pytest.raises(errors.UserError, match="has no record with the id u77;"):
         _find(data_dir, "u77")
 
 

@@ -47,7 +47,7 @@ def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
         (
             '"feature_mean": [',
             '"feature_mean": [NaN,',
-            "DatasetInfo.feature_mean: is nan, expected a finite nu",
+            "DatasetInfo.feature_mean is nan, expected a finite nu",
         ),
         (
             f'"{SHARD}"',
@@ -67,7 +67,7 @@ def test_impossible_values_in_dataset_info_are_problems(data_dir, capsys, old, n
 def test_wrong_settings_are_refused():
     with pytest.raises(errors.UserError) as caught:
         verify.VerifyConfig()
-    assert str(caught.value) == "--data_dir is missing; pass it (data directories, comma separated)"
+    assert str(caught.value) == "--data_dir is missing; pass it (comma-separated data directories)"
     with pytest.raises(errors.UserError, match="--sample=-1: expected at least 0"):
         verify.VerifyConfig(data_dir=("x",), sample=-1)
 

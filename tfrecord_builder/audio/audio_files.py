@@ -98,7 +98,7 @@ def read_audio(
 
 
 class AudioBlocks:
-    """Reads an audio file of any length in blocks; accepts the same formats and mixes channels as read_audio.
+    """An audio file of any length, read in blocks; formats and mixing of channels are as in read_audio.
 
     A block comes from up to 16,384 samples of each channel: 1 s at 16 kHz, 2 s at 8 kHz.
 
@@ -170,7 +170,7 @@ def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contex
         with audio_stream.noticing_failed_reads(file):
             reader = audio_stream.AudioReader(file)
     except soundfile.LibsndfileError:
-        why = f"is not a readable {FORMATS} file"
+        why = f"the file cannot be read as {FORMATS}"
         name = containers.find_format(lambda count, start: os.pread(file.fileno(), count, start))
         if not name:
             raise
@@ -201,8 +201,8 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
 
 def _check_not_empty(path: str, num_samples: int, sample_rate: int) -> None:
     if not num_samples:
-        message = f"{path}: audio has no samples at {sample_rate} Hz; record it again or leave it out"
-        raise AudioError(message, EMPTY)
+        problem = f"audio is empty or shorter than one sample at {sample_rate} Hz"
+        raise AudioError(f"{path}: {problem}; replace or remove the file", EMPTY)
 
 
 def _check_whole(path: str, file: BinaryIO, problem: str) -> None:
@@ -229,7 +229,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
         if reason.startswith("File does not exist"):  # what libsndfile says if an MP3 has no complete frame
             reason = "damaged MP3"
-        raise AudioError(f"{path}: is not a readable {FORMATS} file ({reason})") from error
+        raise AudioError(f"{path}: the file cannot be read as {FORMATS} ({reason})") from error
 
 
 def _check_rate(path: str, rate: int) -> None:

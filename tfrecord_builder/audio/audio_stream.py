@@ -31,7 +31,7 @@ _STDERR_LOCK = threading.Lock()
 
 
 class AudioReader:
-    """Reads an open file once: all of it, a segment, or (for recordings of any length) in blocks.
+    """A reader of an open file, which reads once: the whole file, a segment, or blocks up to any length.
 
     Samples are float32 [num_samples, num_channels].
 
@@ -100,8 +100,8 @@ class AudioReader:
             is_known = len(samples) or self._stream.frames != _UNKNOWN_SAMPLES
             length = min(start + len(samples), self._stream.frames) / self.sample_rate
             self.problem = (
-                (f"it ends at {length:.2f} s" if is_known else "it ends earlier")
-                + f", but the segment begins at {start_seconds:.2f} s"
+                (f"it ends at {length:.2f} s, but" if is_known else "it ends before")
+                + f" the segment{'' if is_known else ', which'} begins at {start_seconds:.2f} s"
                 + ("" if seconds is None else f" and lasts {seconds:.2f} s")
             )
         return samples
@@ -143,7 +143,7 @@ class AudioReader:
             if _FLAC_END in self._stream.extra_info:
                 self.problem = "the FLAC stream ends within a frame"
             elif self._stream.format == "MP3":  # libmpg123 has given up
-                self.trailing_audio = "some bytes between or after its frames are not audio"
+                self.trailing_audio = "some bytes between or after the MP3 frames are not audio"
             elif not stream_ends.is_joined(self._file, self._stream.format):
                 raise
             return self._no_samples()
@@ -153,7 +153,7 @@ class AudioReader:
         is_known = frames != _UNKNOWN_SAMPLES
         position = os.lseek(file, 0, os.SEEK_CUR) if is_known else os.fstat(file).st_size
         more = stream_ends.find_trailing_audio(self._file, self._stream.format, position)
-        end = f" its end at {frames / self.sample_rate:.2f} s" if is_known else " its first part"
+        end = f" the expected end at {frames / self.sample_rate:.2f} s" if is_known else " the first part"
         return more and more + end
 
     def _find_truncation(self, num_samples: int) -> str:
@@ -212,7 +212,7 @@ def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
 
 
 class _Stream(soundfile.SoundFile):
-    """Reads sequentially: soundfile would otherwise seek after each block, which fails in some FLAC files."""
+    """A SoundFile that reads without seeking after each block, which would fail in some FLAC files."""
 
     def seekable(self) -> bool:
         return False

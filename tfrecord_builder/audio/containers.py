@@ -42,7 +42,7 @@ _FRAMES = re.compile(
 )
 _JOIN_AS_WAV = "; decode each stream and join the results as WAV"
 _SIGNALS = dict.fromkeys(
-    [-signal.SIGXCPU, -signal.SIGALRM], "decoding takes too long; convert it to WAV or FLAC"
+    [-signal.SIGXCPU, -signal.SIGALRM], "decoding takes too long; convert the file to WAV or FLAC"
 )
 
 
@@ -51,7 +51,7 @@ class DecodingError(Exception):
 
 
 class ContainerReader:
-    """Reads a file that FFmpeg is decoding; has the interface of audio_stream.AudioReader.
+    """A reader of a file that FFmpeg is decoding, with the interface of audio_stream.AudioReader.
 
     `seconds` is the duration in the header, or the total duration of the packets if that is longer or the
     header has none. `problem` is set once the samples have been read.

@@ -21,7 +21,7 @@ CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
 STALLED_SECONDS = 60  # decoding is aborted after this time without a packet
 MAX_MEMORY_BYTES, MAX_RAW_BYTES = 1 << 30, 1 << 33
 JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
-GAP = "nothing was recorded for"
+GAP = "the recording has a gap of"
 _SLACK_SECONDS = 0.2  # the duration in a header may exceed the actual one by this much
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets have recording timestamps
 _INTERRUPTED = ("mp3", "mpegts")  # formats that may hold other data between their frames
@@ -80,7 +80,7 @@ def _extend_time(seconds: float) -> None:
 
 
 class _Clock:
-    """Detects gaps in a recording by the timestamps of its packets or frames."""
+    """A detector of gaps between the timestamps of a recording's packets or frames."""
 
     def __init__(self, container, max_seconds: float):
         names = container.format.name.split(",")
@@ -96,7 +96,7 @@ class _Clock:
         if gap < -_JITTER_SECONDS:  # another recording was appended
             self._zero += gap
         if gap > min(self._max_seconds, _MAX_GAP_SECONDS) and position < self._max_seconds:
-            sys.exit(f"{GAP} {gap:.1f} s after {position:.2f} s; cut the recording there")
+            sys.exit(f"{GAP} {gap:.1f} s at {position:.2f} s; split it there")
         return gap if gap > _JITTER_SECONDS else 0.0
 
 
@@ -119,7 +119,7 @@ def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
         position += clock.find_gap(packet, position) + float((packet.duration or 0) * packet.time_base)
         _extend_time(position)
     is_short = position < promised - _SLACK_SECONDS
-    return max(promised, position), f"it has {position:.2f} s, expected {promised:.2f}" if is_short else ""
+    return max(promised, position), f"it has {position:.2f} s, expected {promised:.2f} s" if is_short else ""
 
 
 def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
@@ -147,7 +147,7 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
         _extend_time(position)
         if position > min(2 * seconds, max_seconds) + 1:
             if seconds < max_seconds:
-                sys.exit(f"it continues after its end at {seconds:.2f} s")
+                sys.exit(f"the audio continues past the expected end at {seconds:.2f} s")
             return ""
     is_cut = container.format.name == "ogg" and not stream_ends.has_end(0)
     return "the Ogg stream has no end marker" if is_cut else ""

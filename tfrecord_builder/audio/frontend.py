@@ -45,10 +45,10 @@ class FrontendConfig(config_flags.Checked):
         choices=("log_mel", "log_spectrogram", *PRETRAINED_MEL_BINS),
     )
     sample_rate: int = config_flags.setting(
-        16000, "samples per second; audio of another rate is resampled", minimum=4000, maximum=96000
+        16000, "sample rate in Hz; audio with another sample rate is resampled", minimum=4000, maximum=96000
     )
     num_mel_bins: int = config_flags.setting(
-        80, "features per frame of log_mel (4 to 256) and whisper_log_mel (80 or 128)", minimum=4, maximum=256
+        80, "number of mel bins: 4 to 256 for log_mel, 80 or 128 for whisper_log_mel", minimum=4, maximum=256
     )
     window_ms: float = config_flags.setting(25.0, "window length in ms", minimum=5, maximum=200)
     hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
@@ -77,7 +77,7 @@ class FrontendConfig(config_flags.Checked):
             if getattr(self, name) not in values:
                 raise errors.UserError(
                     f"--{name} is {getattr(self, name):g}, expected {' or '.join(f'{v:g}' for v in values)} "
-                    f"for --frontend={self.frontend}; leave it out"
+                    f"for --frontend={self.frontend}; leave --{name} out"
                 )
 
     @property

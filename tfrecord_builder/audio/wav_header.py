@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
-WARNING = "its header says 0 samples, but samples follow; all are read up to the end of the file"
+WARNING = "the header states 0 samples, but the file contains samples; it is read to its end"
 _UNKNOWN_SIZE, _MAX_CHUNKS = 0xFFFFFFFF, 128
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
 

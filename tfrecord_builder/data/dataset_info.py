@@ -148,12 +148,12 @@ class DatasetInfo:
             return config_json.from_json_dict(cls, config_json.parse(files.read_text(path)))
         except FileNotFoundError:
             raise errors.UserError(
-                f"{data_dir}: {INFO_FILE} is missing, so the data is not complete; run the build to its end"
+                f"{data_dir}: {INFO_FILE} is missing, so the data is incomplete; run the build until it ends"
             ) from None
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error
         except ValueError as error:
-            raise errors.UserError(f"{path}: is not valid JSON ({error}); build the data again") from error
+            raise errors.UserError(f"{path} is not valid JSON ({error}); build the data again") from error
 
     @property
     def shards(self) -> list[ShardInfo]:

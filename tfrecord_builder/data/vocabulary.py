@@ -144,7 +144,7 @@ def _check_tokens(tokens: tuple[str, ...]) -> None:
     for line, token in enumerate(tokens, start=1):
         if not token or any(character.isspace() for character in token):
             raise errors.UserError(
-                f"line {line}: token {token!r} is empty or has white space; remove the line"
+                f"line {line}: token {token!r} is empty or contains white space; remove the line"
             )
         if token in seen:
             raise errors.UserError(f"line {line}: token {token!r} is a duplicate; remove one of the lines")

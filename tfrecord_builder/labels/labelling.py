@@ -34,15 +34,15 @@ class LabelConfig(config_flags.Checked):
 
     token_type: str = config_flags.setting(
         "syllable",
-        "what a token is: zhong1 (syllable), zhong (toneless), zh ong1 (initial_final), a character, or a "
-        "subword, for any language (bpe); a language model needs syllable or toneless. A Latin letter is one "
+        "unit of the tokens: syllable (zhong1), toneless (zhong), initial_final (zh ong1), character, or bpe "
+        "(subwords, for any language); a language model needs syllable or toneless. A Latin letter is one "
         "token, in upper case with toneless and initial_final; only bpe joins letters into subwords",
         choices=vocabulary.TOKEN_TYPES,
     )
     user_dictionary: str = config_flags.setting(
         "",
-        "file of phrases and their pinyin, one phrase<TAB>pin1 yin1 per line, which take precedence over "
-        "pypinyin's readings and are exempt from tone sandhi",
+        "file with a phrase and its pinyin on each line (phrase<TAB>pin1 yin1); these readings take "
+        "precedence over pypinyin's and are exempt from tone sandhi",
     )
     tone_sandhi: bool = config_flags.setting(
         False,
@@ -51,9 +51,10 @@ class LabelConfig(config_flags.Checked):
     )
     numbers: str = config_flags.setting(
         "keep",
-        "digits in transcripts: keep (each digit is a token; points and signs are dropped) or read (23个 "
-        "becomes 二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; docs/numbers.md); "
-        "if there is pinyin, numbers are read only where the transcript then aligns with it",
+        "what to do with digits in transcripts: keep (each digit is a token; points and signs are dropped) "
+        "or read (23个 becomes 二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; "
+        "see docs/numbers.md); if the corpus has pinyin, numbers are read only where that makes the "
+        "transcript align with it",
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
@@ -85,7 +86,7 @@ class Labels:
 
 
 class Labeller:
-    """Labels utterances; labels depend only on the utterance and on the constructor's arguments."""
+    """A function that labels utterances, depending only on them and on the constructor's arguments."""
 
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
         """Loads the user's dictionary, if there is one, and the SentencePiece model if the token type is bpe.

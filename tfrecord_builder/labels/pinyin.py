@@ -31,7 +31,7 @@ _FORM = "phrase<TAB>pin1 yin1"  # format of a line in the user's dictionary
 
 
 class PinyinReader:
-    """Converts transcripts to toned syllables with pypinyin's dictionary and the phrases of one user."""
+    """A converter from transcripts to toned syllables, with pypinyin's dictionary and one user's phrases."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
         """Stores phrases (or single hanzi) and their syllables; `has_sandhi` applies sandhi to all others."""
@@ -112,7 +112,9 @@ def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
     Raises errors.UserError if the file cannot be read, or a line is malformed or repeats a phrase.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(text_files.read_lines(path, f"pass a text file with lines {_FORM}"), 1):
+    for number, line in enumerate(
+        text_files.read_lines(path, f"pass a text file with lines of the form {_FORM}"), 1
+    ):
         if not line.strip():
             continue
         phrase, tab, pinyin = line.partition("\t")
@@ -122,7 +124,8 @@ def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
         )
         if problem:
             raise errors.UserError(
-                f"--user_dictionary: {path}: line {number}: {problem}. Fix the line; its form is {_FORM}."
+                f"--user_dictionary: {path}: line {number}: {problem}. Fix the line; the expected "
+                f"form is {_FORM}."
             )
         phrases[phrase] = tuple(tokenisation.normalise_pinyin(pinyin, phrase))
     return phrases

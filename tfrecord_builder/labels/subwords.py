@@ -19,7 +19,7 @@ _LOG_ERRORS = 2
 
 
 class SubwordModel:
-    """Splits transcripts into subwords."""
+    """A SentencePiece model that splits transcripts into subwords."""
 
     def __init__(self, model: bytes):
         """Loads a model that `train` returned; raises errors.UserError if it is not valid."""

@@ -25,20 +25,24 @@ _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # data directory, m
 class VocabularyConfig(config_flags.Checked):
     """Settings that say where the vocabularies come from; by default, from the train split."""
 
-    vocabulary: str = config_flags.setting("", "tokens.txt to use instead of the tokens of the train split")
+    vocabulary: str = config_flags.setting(
+        "", "vocabulary file (tokens.txt) to use instead of the tokens of the train split"
+    )
     vocabulary_dir: str = config_flags.setting(
         "",
         "data or model directory whose tokens.txt, characters.txt, readings.tsv and bpe.model are used",
     )
     extend_vocabulary: bool = config_flags.setting(
-        False, "append the labels of the train split that --vocabulary or --vocabulary_dir lacks"
+        False,
+        "append labels of the train split that the vocabulary in --vocabulary or --vocabulary_dir lacks",
     )
 
     def __post_init__(self):
         super().__post_init__()
         if self.vocabulary and self.vocabulary_dir:
             raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: pass only one of them; the directory has tokens.txt too."
+                "--vocabulary, --vocabulary_dir: pass only one of them, because the directory also has "
+                "a tokens.txt."
             )
         if self.extend_vocabulary and not (self.vocabulary or self.vocabulary_dir):
             raise errors.UserError(
@@ -69,7 +73,7 @@ class Vocabularies:
 
 
 class Collector:
-    """Counts the labels of a corpus; memory use grows with the vocabulary, not with the corpus."""
+    """Counters of the labels of a corpus; memory use grows with the vocabulary, not with the corpus."""
 
     def __init__(self, config: labelling.LabelConfig):
         self.config = config
@@ -122,7 +126,7 @@ def check_token_type(directory: str, token_type: str) -> None:
             ) from error
         if saved != token_type:
             raise errors.UserError(
-                f"--vocabulary_dir: {path}: token_type is {saved}, expected {token_type} as in this build; "
+                f"--vocabulary_dir: the token_type in {path} is {saved}, but this build has {token_type}; "
                 f"pass --token_type={saved}, or another directory."
             )
 
@@ -138,8 +142,8 @@ def make_subwords(
         return None
     if config.vocabulary:
         raise errors.UserError(
-            "--vocabulary, --token_type=bpe: tokens.txt cannot split transcripts without bpe.model; pass the "
-            "directory that contains both as --vocabulary_dir."
+            "--vocabulary, --token_type=bpe: tokens.txt alone is not enough to split transcripts into "
+            "subwords; pass --vocabulary_dir=DIR, where DIR also contains bpe.model."
         )
     if not config.vocabulary_dir:
         transcripts = (labelling.make_transcript(utterance, label_config) for utterance in training)
@@ -165,8 +169,8 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
     if not tokens_file and not collector.training_tokens:
         raise errors.UserError(
-            "--corpus_dir: there is no usable train split to make the vocabulary from; add one, or pass "
-            "--vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
+            "--corpus_dir: there is no usable train split to make the vocabulary from; add a train split, or "
+            "pass --vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
         )
     characters_file = _find(directory, dataset_info.CHARACTERS_FILE)
     # Subwords that do not occur in the train split are tokens too, because other texts may contain them.

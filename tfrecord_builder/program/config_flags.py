@@ -62,9 +62,7 @@ class Setting:
             if (self.local or self.checkpoints) and urls.is_remote(item):
                 return urls.EXPECTED_LOCAL
             if self.checkpoints and (special := re.search(r"[][*?\\]", item)):
-                return (
-                    f"expected a path without {special[0]}, which TensorFlow takes for a pattern; rename it"
-                )
+                return f"expected a path without {special[0]}, a wildcard in TensorFlow; rename the directory"
             if isinstance(item, (int, float)) and not self._is_in_range(item):
                 return f"expected {self._format_range()}"
         return None
@@ -98,7 +96,7 @@ def constant(default: Any, instead: str = "") -> Any:
 
     The flag is refused with the advice `instead`, or if there is none, with the constant value.
     """
-    instead = instead or f"it is always {_to_text(default)}, so leave it out"
+    instead = instead or f"its value is always {_to_text(default)}, so leave the flag out"
     return dataclasses.field(default=default, metadata={"constant": instead})
 
 
@@ -210,7 +208,7 @@ def _sections(config_class: type) -> dict[str, type[Checked]]:
 
 
 class _Parser(flags.ArgumentParser):
-    """Converts a flag's text to its field's type, and checks the value."""
+    """A parser that converts a flag's text to its field's type and checks the value."""
 
     def __init__(self, field_type: Any, described: Setting):
         super().__init__()
@@ -218,7 +216,7 @@ class _Parser(flags.ArgumentParser):
 
     def parse(self, argument: Any) -> Any:
         if self.described.not_empty and argument == "":
-            raise ValueError("the value is empty; pass one, or leave the flag out")
+            raise ValueError("the value is empty; pass a value, or leave the flag out")
         value = _parse_text(argument, self.field_type) if isinstance(argument, str) else argument
         problem = self.described.find_problem(value)
         if problem:

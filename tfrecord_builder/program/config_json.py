@@ -77,13 +77,13 @@ def _from_json(wanted: Any, value: Any, where: str) -> Any:
     if wanted is float and type(value) is int:
         return float(value)
     if wanted is float and type(value) is float and not math.isfinite(value):
-        raise errors.UserError(f"{where}: is {value}, expected a finite number")
+        raise errors.UserError(f"{where} is {value}, expected a finite number")
     return _require(value, wanted, where) if wanted in EXPECTED else value
 
 
 def _require(value: Any, wanted: type, where: str) -> Any:
     if type(value) is not wanted:
-        raise errors.UserError(f"{where}: is {reprlib.repr(value)}, expected {EXPECTED[wanted]}")
+        raise errors.UserError(f"{where} is {reprlib.repr(value)}, expected {EXPECTED[wanted]}")
     return value
 
 
@@ -109,6 +109,8 @@ def _dataclass_from_json(config_class: type, values: Mapping[str, Any], where: s
         if name not in values and (field.default, field.default_factory) == no_default
     ]
     if missing:
-        raise errors.UserError(f"{where}: key {', '.join(missing)} is missing; was another version used?")
+        raise errors.UserError(
+            f"{where}: key {', '.join(missing)} is missing; was the file written by another version?"
+        )
     hints = typing.get_type_hints(config_class)
     return config_class(**{name: _from_json(hints[name], values[name], f"{where}.{name}") for name in values})

@@ -22,7 +22,7 @@ def run(package: str, programs: Sequence[str]) -> None:
     if name not in programs:
         is_help = name in ("-h", "--help", "help")
         print(_usage(package, programs), file=sys.stdout if is_help else sys.stderr)
-        sys.exit(0 if is_help else f"error: there is no program {name}; choose one of those above")
+        sys.exit(0 if is_help else f"error: there is no program {name}; choose a program from the list above")
     sys.argv[1:] = [_with_installed_flags(word) for word in sys.argv[2:]]
     runpy.run_module(f"{package}.{name}", run_name="__main__", alter_sys=True)
 

@@ -43,7 +43,7 @@ def load() -> ModuleType:
             import tensorflow
     except ImportError as error:
         raise _errors.UserError(
-            f"TensorFlow cannot be imported ({error}); run python -m estimator_asr.doctor"
+            f"TensorFlow cannot be imported ({error}); run python -m estimator_asr.doctor to find out why"
         ) from error
     tensorflow_release.require(tensorflow.__version__)
     return tensorflow
@@ -63,8 +63,8 @@ def _require_avx() -> None:
     flags = cpu.read_flags()
     if "sse2" in flags and "avx" not in flags:
         raise _errors.UserError(
-            "TensorFlow needs a CPU with AVX, which this one lacks; use another machine, or let the virtual "
-            "machine see the CPU of its host (QEMU: -cpu host)"
+            "TensorFlow needs a CPU with AVX, which this one lacks; use another machine or, in a virtual "
+            "machine, make the host's CPU visible (QEMU: -cpu host)"
         )
 
 

@@ -78,7 +78,7 @@ def run(
 
 
 class _Help(flags.BooleanFlag):
-    """Replaces absl's --help, which prints the flags of one module under one heading."""
+    """A --help flag that replaces absl's, which prints the flags of one module under one heading."""
 
     def __init__(self, name: str, headings: Iterable[str]):
         super().__init__(name, False, "show this help", allow_override=True)

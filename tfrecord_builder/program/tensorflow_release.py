@@ -42,6 +42,6 @@ def require(version: str) -> None:
     """Raises UserError unless a TensorFlow version, for example "2.17.0", belongs to a tested release."""
     if find(version) is None:
         raise errors.UserError(
-            f"tensorflow: version is {version}, expected {' or '.join(map(str, RELEASES))}; "
+            f"the version of TensorFlow is {version}, expected {' or '.join(map(str, RELEASES))}; "
             "install the pinned version with pip install -r requirements.txt"
         )

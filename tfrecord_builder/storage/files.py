@@ -221,7 +221,7 @@ def find_target(path: str) -> str:
         return path
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise errors.UserError(f"{path}: exists and is not a regular file; choose another path")
+        raise errors.UserError(f"{path} exists and is not a regular file; choose another path")
     return target
 
 

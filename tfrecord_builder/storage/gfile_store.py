@@ -142,7 +142,7 @@ def _check_store(path: str) -> None:
 def _os_error(error, path: str) -> OSError:
     message = " ".join(error.message.split()).strip(": ")
     if isinstance(error, (tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)):
-        return PermissionError(errno.EACCES, f"access is refused ({message})", path)
+        return PermissionError(errno.EACCES, f"access was denied ({message})", path)
     return OSError(errno.EIO, f"the store cannot be used ({message})", path)
 
 

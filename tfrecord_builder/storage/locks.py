@@ -57,7 +57,7 @@ def exclusive(
 
 
 class ReadLock:
-    """Keeps remove_unless_read from removing a file until release() is called or the object is deleted.
+    """A lock that keeps remove_unless_read from removing a file; release() or deletion of the object ends it.
 
     Raises:
         FileNotFoundError: the file is missing, or was removed or replaced before it was locked.
@@ -96,7 +96,7 @@ def _open_locked(path: str, busy: Optional[str], wait_seconds: float) -> int:
     limit = time.monotonic() + wait_seconds
     descriptor = _open_once(path, busy)
     if descriptor is None and wait_seconds:
-        logging.info("%s: locked by another process, waiting for at most %g seconds", path, wait_seconds)
+        logging.info("%s is locked by another process; waiting for at most %g seconds", path, wait_seconds)
     while descriptor is None:
         if busy is not None:
             if time.monotonic() >= limit:

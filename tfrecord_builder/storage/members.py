@@ -59,9 +59,9 @@ def _read_head(file: BinaryIO, member: Member) -> tuple[bytes, int]:
     if head[:4] == b"RIFF" and len(head) == 8:
         num_bytes = struct.unpack("<I", head[4:])[0]
         if num_bytes + 8 >= _UNKNOWN_LENGTH:
-            raise OSError(errno.EINVAL, "the WAV in the archive has no length", str(member))
+            raise OSError(errno.EINVAL, "the WAV file in the archive does not state its length", str(member))
         return head, num_bytes
     if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio writes the size of the length, then the length
         length = head[6:] + file.read(max(0, head[5] - 2))
         return b"", int.from_bytes(length, "little")
-    raise OSError(errno.EINVAL, f"no WAV begins at byte {member.offset} of the archive", str(member))
+    raise OSError(errno.EINVAL, f"no WAV file begins at byte {member.offset} of the archive", str(member))

@@ -71,7 +71,7 @@ def reading(path: str, offset: int, num_bytes: Optional[int] = None) -> Iterator
         response = client.get_object(Bucket=bucket, Key=key, Range=f"bytes={offset}-{last}")
         with contextlib.closing(response["Body"]) as file:
             if response["ResponseMetadata"]["HTTPStatusCode"] != _PARTIAL:
-                raise OSError(errno.EIO, "the store ignores ranges of bytes", path)
+                raise OSError(errno.EIO, "the store cannot read part of an object", path)
             yield file
 
 
@@ -126,7 +126,7 @@ def request(path: str) -> Iterator[tuple[Any, str, str]]:
     except exceptions.ClientError as error:
         raise _os_error(error, path) from error
     except exceptions.NoCredentialsError as error:
-        raise PermissionError(errno.EACCES, f"access is refused ({error})", path) from error
+        raise PermissionError(errno.EACCES, f"access was denied ({error})", path) from error
     except (
         exceptions.BotoCoreError,
         boto3.exceptions.Boto3Error,
@@ -223,11 +223,11 @@ def _os_error(error, path: str) -> OSError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     bucket, key = _split(path)
     if status in (401, 403) or code in _REFUSED:
-        return PermissionError(errno.EACCES, f"access is refused ({error})", path)
+        return PermissionError(errno.EACCES, f"access was denied ({error})", path)
     if code == "NoSuchBucket" or (status == 404 and not key):
         return OSError(errno.ENXIO, "there is no such bucket or server", f"s3://{bucket}/")
     if status == 416:
-        return OSError(errno.EINVAL, "the archive ends before its member", path)
+        return OSError(errno.EINVAL, "the archive ends before the member begins", path)
     if status != 404:
         return _unusable(error, path)
     try:

@@ -69,5 +69,7 @@ def test_the_flags_of_old_flag_files_are_accepted():
 
 
 def test_each_removed_flag_has_a_replacement():
-    constants = {name: f"it is always {value}, so leave it out" for name, value in CONSTANTS.items()}
+    constants = {
+        name: f"its value is always {value}, so leave the flag out" for name, value in CONSTANTS.items()
+    }
     assert config_flags.find_removed(config.Settings) == {**constants, **REPLACED}

@@ -273,7 +273,7 @@ def test_a_read_error_is_not_reported_as_a_full_disk(weights, data, tmp_path, mo
         return real(path)
 
     monkeypatch.setattr(files, "sha256", fail)
-    said = r"-of-00002.tfrecord: cannot be read \(Input/output error\); check the disk or store"
+    said = r"-of-00002.tfrecord cannot be read \(Input/output error\); check the disk or object"
     with pytest.raises(errors.UserError, match=said):
         encoder.encode(weights, data, str(tmp_path / "out"), (), 1, False)
 

@@ -134,7 +134,7 @@ def test_tensor_names_of_models_with_a_head_and_of_other_versions_of_pytorch_are
         ({"conv_pos_batch_norm": True}, "conv_pos_batch_norm is True, expected False"),
         ({"hidden_size": None}, "hidden_size is None, expected a positive whole number"),
         ({"num_attention_heads": 3}, "num_attention_heads is 3, expected a divisor of hidden_size=16"),
-        ({"conv_bias": "no"}, "WaveformLayout.conv_bias: is 'no', expected true or false"),
+        ({"conv_bias": "no"}, "WaveformLayout.conv_bias is 'no', expected true or false"),
         ({"feat_extract_norm": "batch"}, "feat_extract_norm is batch, expected group or layer"),
         ({"conv_dim": [8, 8]}, r"conv_dim is \[8, 8\], expected 7 numbers"),
         ({"num_conv_pos_embedding_groups": 5}, "num_conv_pos_embedding_groups is 5, expected a divi"),

@@ -196,8 +196,8 @@ def test_a_store_error_names_the_recording(job, monkeypatch):
     run(job)
     rows = [json.loads(line) for line in (job.state / "rows.jsonl").read_text().splitlines()]
     assert [row["problem"] for row in rows] == [
-        f"{job.path}/in/{name}.wav: cannot be read (Input/output error); check the disk or store, and run "
-        "the command again: finished work is kept."
+        f"{job.path}/in/{name}.wav cannot be read (Input/output error); check the disk or object store, "
+        "then run the command again. Finished work is kept."
         for name in "abc"
     ]
 

@@ -56,7 +56,7 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
     with directory_lock.lock_directory(str(tmp_path), wait_seconds=60.0):
         assert waits == [1.0, 1.0, 1.0]
     lock = tmp_path / "training.lock"
-    assert log == [f"{lock}: locked by another process, waiting for at most 60 seconds"]
+    assert log == [f"{lock} is locked by another process; waiting for at most 60 seconds"]
 
 
 def test_a_new_directory_is_removed_if_the_run_is_refused(tmp_path):

@@ -131,7 +131,7 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(read, tmp_path):
     content[len(content) // 2] ^= 0x55
     path.write_bytes(content)
     with pytest.raises(
-        audio_files.AudioError, match=r"a.flac: is not a readable WAV.* \(.*flac decoder"
+        audio_files.AudioError, match=r"a.flac: the file cannot be read as WAV.* \(.*flac decoder"
     ) as caught:
         read(str(path), 16000)
     assert caught.value.reason == "unreadable audio"
@@ -141,7 +141,10 @@ def test_flac_that_is_damaged_in_the_middle_is_not_truncated(read, tmp_path):
     "content, message",
     [
         (b"", "a.wav: audio file is empty"),
-        (b"not audio at all\n" * 20, r"a.wav: is not a readable WAV, FLAC, .* or MPEG-TS file \(Format not"),
+        (
+            b"not audio at all\n" * 20,
+            r"a.wav: the file cannot be read as WAV, FLAC, .* or MPEG-TS \(Format not",
+        ),
     ],
 )
 def test_files_that_are_not_audio_are_refused(read, tmp_path, content, message):
@@ -156,7 +159,7 @@ def test_no_samples_missing_file_and_directory_are_refused(read, tmp_path):
     with pytest.raises(errors.UserError, match="a.wav: audio file does not exist"):
         read(path, 16000)
     soundfile.write(path, np.zeros(0, np.int16), 16000)
-    with pytest.raises(errors.UserError, match="a.wav: audio has no samples"):
+    with pytest.raises(errors.UserError, match="a.wav: audio is empty or shorter"):
         read(path, 16000)
     with pytest.raises(errors.UserError, match=r": audio file cannot be read \(Is a directory\)$"):
         read(str(tmp_path), 16000)
@@ -173,7 +176,8 @@ def test_a_pipe_is_refused_at_once(read, tmp_path):
 def test_audio_too_short_to_resample_is_refused(read, tmp_path):
     soundfile.write(str(tmp_path / "a.wav"), np.ones(1, np.int16), 192000)
     with pytest.raises(
-        audio_files.AudioError, match="a.wav: audio has no samples at 16000 Hz; record it again"
+        audio_files.AudioError,
+        match="a.wav: audio is empty or shorter than one sample at 16000 Hz; replace or",
     ):
         read(str(tmp_path / "a.wav"), 16000)
 
@@ -292,7 +296,7 @@ def test_an_mp3_without_a_complete_frame_is_damaged(read, tmp_path):
     soundfile.write(str(path), tone(16000, 16000), 16000)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(
-        audio_files.AudioError, match=r"a.mp3: is not a readable WAV, .* file \(damaged MP3\)"
+        audio_files.AudioError, match=r"a.mp3: the file cannot be read as WAV, .* \(damaged MP3\)"
     ):
         read(str(path), 16000)
 
@@ -300,7 +304,7 @@ def test_an_mp3_without_a_complete_frame_is_damaged(read, tmp_path):
 def test_standard_error_is_restored_after_a_damaged_mp3(read, tmp_path, capfd):
     path = tmp_path / "a.mp3"
     path.write_bytes(b"ID3" + bytes(100))
-    with pytest.raises(audio_files.AudioError, match="is not a readable WAV, FLAC, Ogg, MP3"):
+    with pytest.raises(audio_files.AudioError, match="the file cannot be read as WAV, FLAC, Ogg, MP3"):
         read(str(path), 16000)
     os.write(2, b"ours")
     assert capfd.readouterr().err == "ours"
@@ -316,8 +320,8 @@ def test_a_failed_disk_is_not_damaged_audio(read, tmp_path, monkeypatch):
         read(path, 16000)
     assert caught.value.reason == audio_files.DISK_FAILED
     assert str(caught.value) == (
-        f"{path}: cannot be read (Bad file descriptor); check the disk or store, and run the command again: "
-        "finished work is kept."
+        f"{path} cannot be read (Bad file descriptor); check the disk or object store, then run the command "
+        "again. Finished work is kept."
     )
 
 

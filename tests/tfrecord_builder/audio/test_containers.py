@@ -71,7 +71,7 @@ def test_duration_of_a_webm_without_duration_is_found(write):
     "kind, options, problem",
     [
         ("m4a", {"movflags": "faststart"}, "it ends within a frame"),
-        ("webm", {}, r"it has 1\.\d\d s, expected 2.01"),
+        ("webm", {}, r"it has 1\.\d\d s, expected 2.01 s"),
         ("aac", {}, "it ends within a frame"),
         ("amr", {}, "it ends within a frame"),
     ],
@@ -101,14 +101,14 @@ def damage(content):
     ],
 )
 def test_files_that_cannot_be_decoded_are_refused(read, write, make, problem):
-    message = rf"a: is not a readable WAV, .* or MPEG-TS file \({problem}\)$"
+    message = rf"a: the file cannot be read as WAV, .* or MPEG-TS \({problem}\)$"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         read(write(make()), 16000)
     assert caught.value.reason == audio_files.UNREADABLE
 
 
 def test_a_file_without_frames_is_refused_as_empty(read, write):
-    with pytest.raises(audio_files.AudioError, match="a: audio has no samples") as caught:
+    with pytest.raises(audio_files.AudioError, match="a: audio is empty or shorter") as caught:
         read(write(b"#!AMR\n"), 16000)
     assert caught.value.reason == audio_files.EMPTY
 
@@ -160,8 +160,8 @@ def put_in_place(monkeypatch, tmp_path, command):
 @pytest.mark.parametrize(
     "command, problem",
     [
-        ("kill -ALRM $$", "decoding takes too long; convert it to WAV or FLAC"),
-        ("echo 8000 1 2.0; kill -XCPU $$", "decoding takes too long; convert it to WAV or FLAC"),
+        ("kill -ALRM $$", "decoding takes too long; convert the file to WAV or FLAC"),
+        ("echo 8000 1 2.0; kill -XCPU $$", "decoding takes too long; convert the file to WAV or FLAC"),
         ("kill -SEGV $$", "damaged or truncated"),
         ("echo 8000 1 2.0; kill -ABRT $$", "damaged or truncated"),
         (
@@ -172,7 +172,7 @@ def put_in_place(monkeypatch, tmp_path, command):
 )
 def test_a_decoding_process_that_dies_is_an_error(read, write, monkeypatch, tmp_path, command, problem):
     put_in_place(monkeypatch, tmp_path, command)
-    with pytest.raises(errors.UserError, match=rf"a: is not a readable .* file \({problem}\)"):
+    with pytest.raises(errors.UserError, match=rf"a: the file cannot be read as .* \({problem}\)"):
         read(write(telephone_files.encode("m4a")), 16000)
 
 

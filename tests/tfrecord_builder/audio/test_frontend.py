@@ -233,7 +233,9 @@ def test_num_bins():
     ],
 )
 def test_settings_that_no_encoder_was_trained_with_are_refused(name, change, said):
-    with pytest.raises(errors.UserError, match=f"^{said}for --frontend={name}; leave it out$"):
+    with pytest.raises(
+        errors.UserError, match=f"^{said}for --frontend={name}; leave --{next(iter(change))} out$"
+    ):
         frontend.FrontendConfig(frontend=name, **change)
 
 

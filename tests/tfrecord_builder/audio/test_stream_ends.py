@@ -100,10 +100,11 @@ def test_joined_mp3s_with_different_rates_or_channels_are_read(read, write, opti
 def test_joined_flac_files_are_refused(read, write):
     """FFmpeg would leave out a part where the streams meet."""
     first, second = encode(KINDS["flac"], 1.0, 440), encode(KINDS["flac"], 0.5, 880)
-    message = "a: another stream follows its end at 1.00 s; decode each stream and join the results as WAV$"
+    said = "another stream follows the expected end at 1.00 s"
+    message = f"a: {said}; decode each stream and join the results as WAV$"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(first + second), 16000)
-    message = "a: another stream follows its first part; decode each stream"
+    message = "a: another stream follows the first part; decode each stream"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(with_length(first, 0) + second), 16000)
 
@@ -111,7 +112,8 @@ def test_joined_flac_files_are_refused(read, write):
 @pytest.mark.parametrize("first, second", [("vorbis", "opus"), ("opus", "vorbis")])
 def test_joined_ogg_files_that_ffmpeg_cannot_decode_are_refused(read, write, first, second):
     content = encode(KINDS[first], 1.0, 440) + encode(KINDS[second], 0.5, 880)
-    message = "a: another stream follows its end at 1.00 s; decode each stream and join the results as WAV$"
+    said = "another stream follows the expected end at 1.00 s"
+    message = f"a: {said}; decode each stream and join the results as WAV$"
     with pytest.raises(audio_files.AudioError, match=message):
         read(write(content), 16000)
 
@@ -221,7 +223,7 @@ def test_a_segment_up_to_the_end_of_a_flac_of_unknown_length(write):
     np.testing.assert_allclose(
         audio_files.read_audio(path, 16000, 2.0, start_seconds=2.5), noise[40000:], atol=1e-4
     )
-    message = "it ends earlier, but the segment begins at 3.50 s;"
+    message = "it ends before the segment, which begins at 3.50 s;"
     with pytest.raises(audio_files.AudioError, match=message):
         audio_files.read_audio(path, 16000, start_seconds=3.5)
 
@@ -229,8 +231,8 @@ def test_a_segment_up_to_the_end_of_a_flac_of_unknown_length(write):
 @pytest.mark.parametrize(
     "make, why",
     [
-        (lambda: 2 * encode(KINDS["mp3"], 1.0, 440), "more frames follow its end at 1.00 s"),
-        (lambda: interrupted_mp3(bytes(2000)), "some bytes between or after its frames are not audio"),
+        (lambda: 2 * encode(KINDS["mp3"], 1.0, 440), "more frames follow the expected end at 1.00 s"),
+        (lambda: interrupted_mp3(bytes(2000)), "some bytes between or after the MP3 frames are not audio"),
     ],
     ids=["joined", "interrupted"],
 )

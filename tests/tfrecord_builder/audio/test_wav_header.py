@@ -39,7 +39,7 @@ def test_unfinished_files_are_read_to_the_end_with_a_warning(tmp_path, contents,
     path = tmp_path / "a.wav"
     path.write_bytes(contents)
     assert audio_files.read_audio(str(path), 16000).tolist() == VALUES
-    sentence = "its header says 0 samples, but samples follow; all are read up to the end of the file"
+    sentence = "the header states 0 samples, but the file contains samples; it is read to its end"
     assert caplog.messages == [f"{path}: {sentence}"]
     samples, warning = read_blocks(str(path))
     assert (samples.tolist(), warning) == (VALUES, sentence)
@@ -51,7 +51,7 @@ def test_unfinished_files_are_read_to_the_end_with_a_warning(tmp_path, contents,
 def test_chunks_up_to_the_end_are_not_read_as_samples(tmp_path, after, caplog):
     """The last chunk lacks its byte of padding."""
     (tmp_path / "a.wav").write_bytes(wav_files.make_file(FORMAT, EMPTY, after, size=0))
-    with pytest.raises(audio_files.AudioError, match="audio has no samples at 16000 Hz"):
+    with pytest.raises(audio_files.AudioError, match="audio is empty or shorter than one sample at 16000 Hz"):
         audio_files.read_audio(str(tmp_path / "a.wav"), 16000)
     assert not caplog.messages
 

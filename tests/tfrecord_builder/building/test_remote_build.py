@@ -232,7 +232,7 @@ def test_the_build_program_writes_to_a_store(corpora, store):
     assert "train: 8 utterances" in message["whole"][0]
     assert "dataset_info.json" in s3_server.list_keys(store, "program")
     expected = {
-        "wrong keys": "error: s3://bucket/program: access is refused (",
+        "wrong keys": "error: s3://bucket/program: access was denied (",
         "nobody answers": "the store cannot be used (Could not connect to the endpoint URL: ",
         "no such bucket": "error: s3://nobody/: there is no such bucket or server; ",
     }

@@ -229,7 +229,7 @@ def test_a_recording_that_may_not_be_read_is_rejected(tmp_path, monkeypatch, ton
 def test_unreadable_items_are_not_reported_as_a_full_disk(tmp_path, tones):
     planned = _shard(tmp_path, _item("u", tones[0]))
     (tmp_path / "train-00000-of-00001.jsonl").unlink()
-    message = r"train-00000-of-00001.jsonl: cannot be read \(No such file or directory\); check the disk"
+    message = r"train-00000-of-00001.jsonl cannot be read \(No such file or directory\); check the disk"
     with pytest.raises(errors.UserError, match=message):
         _writer(tmp_path).write(planned, _ignore)
 

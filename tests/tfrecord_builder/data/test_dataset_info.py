@@ -73,7 +73,7 @@ def test_a_non_finite_mean_or_stddev_is_refused(tmp_path, name, value, shown):
     path.write_text(json.dumps(values).replace('"VALUE"', value))
     with pytest.raises(errors.UserError) as raised:
         dataset_info.DatasetInfo.load(str(tmp_path))
-    assert str(raised.value) == f"{path}: DatasetInfo.{name}: is {shown}, expected a finite number"
+    assert str(raised.value) == f"{path}: DatasetInfo.{name} is {shown}, expected a finite number"
 
 
 def test_hours():
@@ -83,7 +83,7 @@ def test_hours():
 def test_load_names_a_missing_directory_or_file(tmp_path):
     with pytest.raises(errors.UserError, match="nowhere: data directory does not exist; build it first"):
         dataset_info.DatasetInfo.load(str(tmp_path / "nowhere"))
-    with pytest.raises(errors.UserError, match="dataset_info.json is missing, so the data is not complete"):
+    with pytest.raises(errors.UserError, match="dataset_info.json is missing, so the data is incomplete"):
         dataset_info.DatasetInfo.load(str(tmp_path))
 
 
@@ -93,7 +93,7 @@ def test_load_refuses_invalid_json_and_other_versions(tmp_path):
     values = json.loads(path.read_text())
     for text, said in ((path.read_text()[:100], ""), ('{"a":' * 100_000, "it is nested too deeply")):
         path.write_text(text)
-        with pytest.raises(errors.UserError, match=f"dataset_info.json: is not valid JSON .*{said}"):
+        with pytest.raises(errors.UserError, match=f"dataset_info.json is not valid JSON .*{said}"):
             dataset_info.DatasetInfo.load(str(tmp_path))
     for name, said in (("fbank_dtype", "float16, float32"), ("token_type", "syllable, toneless, ")):
         path.write_text(json.dumps({**values, name: "foat16"}))

@@ -47,9 +47,9 @@ def test_file_has_one_token_per_line_and_its_hash(tmp_path):
         ([], "first token is '', expected <unk>"),
         (["a", "<unk>"], "first token is 'a', expected <unk>"),
         (["<unk>", "a", "a"], "line 3: token 'a' is a duplicate"),
-        (["<unk>", "", "a"], "line 2: token '' is empty or has white space"),
-        (["<unk>", "a\r"], "line 2: token 'a\\r' is empty or has white space"),
-        (["<unk>", "a\u3000b"], "is empty or has white space; remove the line"),
+        (["<unk>", "", "a"], "line 2: token '' is empty or contains white space"),
+        (["<unk>", "a\r"], "line 2: token 'a\\r' is empty or contains white space"),
+        (["<unk>", "a\u3000b"], "is empty or contains white space; remove the line"),
     ],
 )
 def test_invalid_tokens_are_refused(tokens, message):

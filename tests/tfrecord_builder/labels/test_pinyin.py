@@ -132,7 +132,7 @@ def test_compatibility_ideographs_of_the_user_dictionary_are_normalised(tmp_path
 def test_the_error_for_a_wrong_line_of_the_user_dictionary_names_it(tmp_path, line, message):
     with pytest.raises(errors.UserError) as caught:
         _load(tmp_path, f"一\tyi1\n{line}\n")
-    assert f"names.tsv: line 2: {message}. Fix the line; its form is phrase<TAB>pin1 yin1." in str(
+    assert f"names.tsv: line 2: {message}. Fix the line; the expected form is phrase<TAB>pin1 yin1." in str(
         caught.value
     )
 

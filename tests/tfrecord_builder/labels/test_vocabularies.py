@@ -140,7 +140,8 @@ def test_missing_subwords_are_refused(tmp_path):
     with pytest.raises(errors.UserError, match=message):
         vocabularies.make_subwords(BPE, config, [])
     with pytest.raises(
-        errors.UserError, match="--vocabulary, --token_type=bpe: tokens.txt cannot split transcripts.*_dir"
+        errors.UserError,
+        match="--vocabulary, --token_type=bpe: tokens.txt alone is not enough to split.*_dir",
     ):
         vocabularies.make_subwords(BPE, vocabularies.VocabularyConfig(vocabulary="tokens.txt"), [])
 
@@ -174,7 +175,7 @@ def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file):
     vocabularies.check_token_type(str(tmp_path), "syllable")  # nothing to check
     (tmp_path / file).write_text('{"token_type": "bpe"}')
     vocabularies.check_token_type(str(tmp_path), "bpe")
-    message = f"{file}: token_type is bpe, expected syllable as in this build; pass --token_type=bpe, or"
+    message = f"{file} is bpe, but this build has syllable; pass --token_type=bpe, or"
     with pytest.raises(errors.UserError, match=message):
         vocabularies.check_token_type(str(tmp_path), "syllable")
 

@@ -59,9 +59,9 @@ def test_an_empty_key_is_unknown():
     "values, message",
     [
         ({"dropuot": 0.5}, "TrainConfig: unknown key dropuot, expected only optimizer, dropout"),
-        ({"dropout": "0.5"}, "TrainConfig.dropout: is '0.5', expected a number"),
-        ({"train_steps": True}, "TrainConfig.train_steps: is True, expected a whole number"),
-        ({"boundary_epochs": 3}, "TrainConfig.boundary_epochs: is 3, expected a list"),
+        ({"dropout": "0.5"}, "TrainConfig.dropout is '0.5', expected a number"),
+        ({"train_steps": True}, "TrainConfig.train_steps is True, expected a whole number"),
+        ({"boundary_epochs": 3}, "TrainConfig.boundary_epochs is 3, expected a list"),
         ({"dropout": 5}, "flag --dropout=5.0: expected at least 0 and at most 0.9"),
     ],
 )
@@ -75,11 +75,11 @@ def test_errors_in_nested_json_name_the_place():
     values = {"train": None, "lengths": {}, "splits": {}, "shards": [{"file": "b"}], "mean": []}
     with pytest.raises(errors.UserError, match="Info.shards: key num_bytes is missing"):
         config_json.from_json_dict(Info, values)
-    with pytest.raises(errors.UserError, match="Info.splits: is 3, expected an object"):
+    with pytest.raises(errors.UserError, match="Info.splits is 3, expected an object"):
         config_json.from_json_dict(Info, {**values, "splits": 3})
     with pytest.raises(errors.UserError, match="Info.lengths: key 'x' is not a whole number"):
         config_json.from_json_dict(Info, {**values, "lengths": {"x": 3}})
-    with pytest.raises(errors.UserError, match=r"Info: is \[\], expected an object"):
+    with pytest.raises(errors.UserError, match=r"Info is \[\], expected an object"):
         config_json.from_json_dict(Info, [])
 
 

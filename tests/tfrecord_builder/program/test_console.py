@@ -46,7 +46,9 @@ def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
 
 def test_an_unknown_program_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["estimator-asr", "tea"])
-    with pytest.raises(SystemExit, match="error: there is no program tea; choose one of those above"):
+    with pytest.raises(
+        SystemExit, match="error: there is no program tea; choose a program from the list above"
+    ):
         trainer.main()
     assert "  train " in capsys.readouterr().err
 

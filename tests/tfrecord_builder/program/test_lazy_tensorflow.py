@@ -52,7 +52,7 @@ def test_loading_is_quiet_unless_the_user_sets_a_log_level(tmp_path, command, en
         (
             "raise ImportError('libstdc++ is too old')",
             "from C++\nerror: TensorFlow cannot be imported (libstdc++ is too old); ",
-            "; run python -m estimator_asr.doctor\n",
+            "; run python -m estimator_asr.doctor to find out why\n",
         ),
         ("raise SystemError('broken')", "from C++\nTraceback", "SystemError: broken\n"),
     ],
@@ -74,7 +74,7 @@ def test_an_untested_release_is_refused_in_one_sentence(tmp_path, command):
     done = run(tmp_path, "__version__ = '2.17.0'", command)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith(
-        "error: tensorflow: version is 2.17.0, expected 2.15 (Python 3.10 to 3.11) or 2.21"
+        "error: the version of TensorFlow is 2.17.0, expected 2.15 (Python 3.10 to 3.11) or 2.21"
     )
 
 
@@ -129,8 +129,8 @@ def test_a_cpu_on_which_the_import_would_abort_is_refused(tmp_path):
     done = run(tmp_path, GOOD, command)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: TensorFlow needs a CPU with AVX, which this one lacks; use another machine, or let the "
-        "virtual machine see the CPU of its host (QEMU: -cpu host)\n",
+        "error: TensorFlow needs a CPU with AVX, which this one lacks; use another machine or, in a "
+        "virtual machine, make the host's CPU visible (QEMU: -cpu host)\n",
     )
     info.write_text("flags : fpu sse2 avx avx2\n")
     assert run(tmp_path, GOOD, command).returncode == 0

@@ -35,6 +35,6 @@ def test_untested_releases_are_refused_in_one_sentence():
     with pytest.raises(errors.UserError) as caught:
         tensorflow_release.require("2.22.0rc0")
     assert str(caught.value) == (
-        "tensorflow: version is 2.22.0rc0, expected 2.15 (Python 3.10 to 3.11) or 2.21 "
+        "the version of TensorFlow is 2.22.0rc0, expected 2.15 (Python 3.10 to 3.11) or 2.21 "
         "(Python 3.12 to 3.13); install the pinned version with pip install -r requirements.txt"
     )

@@ -58,7 +58,7 @@ def test_only_regular_files_are_replaced(tmp_path):
     (tmp_path / "cycle").symlink_to("cycle")
     before = {path.name: path.lstat().st_ino for path in tmp_path.iterdir()}
     for name in before:
-        said = f"^{tmp_path / name}: exists and is not a regular file; choose another path$"
+        said = f"^{tmp_path / name} exists and is not a regular file; choose another path$"
         with pytest.raises(errors.UserError, match=said), files.writing(str(tmp_path / name)):
             raise AssertionError("nothing is written")
     assert {path.name: path.lstat().st_ino for path in tmp_path.iterdir()} == before

@@ -35,7 +35,7 @@ def test_refused_access_is_a_permission_error(monkeypatch):
         raise tf.errors.PermissionDeniedError(None, None, "no rights")
 
     monkeypatch.setattr(tf.io.gfile, "stat", refuse)
-    with pytest.raises(PermissionError, match=r"access is refused \(no rights\): 'gs://bucket/a'"):
+    with pytest.raises(PermissionError, match=r"access was denied \(no rights\): 'gs://bucket/a'"):
         files.exists("gs://bucket/a")
 
 

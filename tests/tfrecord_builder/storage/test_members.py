@@ -47,10 +47,10 @@ def test_a_wav_member_without_length_is_refused(tmp_path):
     path = str(tmp_path / "a.ark")
     with open(path, "wb") as file:
         file.write(b"u1 " + content + b"u2 " + content)
-    with pytest.raises(OSError, match="the WAV in the archive has no length") as error:
+    with pytest.raises(OSError, match="the WAV file in the archive does not state its length") as error:
         files.open_binary(f"{path}:3")
     assert error.value.errno == errno.EINVAL
-    message = r"a.ark:0: audio file cannot be read \(no WAV begins at byte 0 of the archive"
+    message = r"a.ark:0: audio file cannot be read \(no WAV file begins at byte 0 of the archive"
     with pytest.raises(audio_files.AudioError, match=message):
         audio_files.read_audio(f"{path}:0", 16000)
 

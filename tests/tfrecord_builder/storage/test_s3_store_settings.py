@@ -89,13 +89,13 @@ def test_a_client_is_made_once_per_process(settings, monkeypatch):
 
 def test_wrong_credentials_are_a_permission_error(answering):
     answering(403)
-    with pytest.raises(PermissionError, match=r"access is refused \(.*403.*'s3://bucket/a.wav'"):
+    with pytest.raises(PermissionError, match=r"access was denied \(.*403.*'s3://bucket/a.wav'"):
         files.exists(PATH)
 
 
 def test_missing_credentials_are_a_permission_error(settings):
     settings(S3_ENDPOINT="http://127.0.0.1:9")
-    with pytest.raises(PermissionError, match="access is refused .*Unable to locate credentials"):
+    with pytest.raises(PermissionError, match="access was denied .*Unable to locate credentials"):
         files.exists(PATH)
 
 

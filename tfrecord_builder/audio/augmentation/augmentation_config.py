@@ -17,16 +17,16 @@ class AugmentationConfig(config_flags.Checked):
 
     speed_perturb_factors: tuple[float, ...] = config_flags.setting(
         (1.0,),
-        "speed factors: each train utterance is written once per factor, usually 0.9,1.0,1.1; without 1.0 "
-        "the unchanged utterance is left out",
+        "speed factors, usually 0.9,1.0,1.1; each train utterance is written once per factor, and its "
+        "original is left out unless 1.0 is one of the factors",
         minimum=0.5,
         maximum=2,
     )
     augmented_copies: int = config_flags.setting(
         0,
-        "additional copies of each train utterance at each speed; each copy samples a room impulse response "
-        "from --rir_dir, noise from --noise_dir, a gain up to --volume_db and one of --codecs, where these "
-        "flags are set",
+        "number of additional copies of each train utterance at each speed; each copy gets a random room "
+        "impulse response (--rir_dir), noise (--noise_dir), gain (--volume_db) and codec (--codecs), if the "
+        "respective flag is set",
         minimum=0,
     )
     rir_dir: str = config_flags.setting(
@@ -39,11 +39,13 @@ class AugmentationConfig(config_flags.Checked):
         minimum=-50,
         maximum=100,
     )
-    volume_db: float = config_flags.setting(0.0, "largest gain in dB, up or down", minimum=0, maximum=60)
+    volume_db: float = config_flags.setting(
+        0.0, "maximum gain or attenuation of copies, in dB", minimum=0, maximum=60
+    )
     codecs: tuple[str, ...] = config_flags.setting(
         (),
-        "transmission channels; each additional copy samples one, and its bit rate or cutoff; usually "
-        "mp3,opus,telephone,lowpass",
+        "transmission channels, usually mp3,opus,telephone,lowpass; each additional copy is sent through one "
+        "of them, which is chosen at random, as is its bit rate or cutoff frequency",
         choices=codecs.CHANNELS,
     )
     sound_share: float = config_flags.setting(
@@ -54,16 +56,16 @@ class AugmentationConfig(config_flags.Checked):
         minimum=0,
         maximum=0.5,
     )
-    augmentation_seed: int = config_flags.setting(1, "random seed of the augmented copies")
+    augmentation_seed: int = config_flags.setting(1, "random seed for the augmented copies")
 
     def __post_init__(self):
         super().__post_init__()
         factors = [f"{factor:g}" for factor in self.speed_perturb_factors]
         if not factors or len(set(factors)) < len(factors):
-            problem = "a factor is repeated" if factors else "at least one factor is needed"
+            problem = "contains a duplicate" if factors else "contains no factor"
             raise errors.UserError(
-                f"--speed_perturb_factors={','.join(factors)}: {problem}; "
-                "pass for example --speed_perturb_factors=0.9,1.0,1.1."
+                f"--speed_perturb_factors={','.join(factors)} {problem}; "
+                "pass, for example, --speed_perturb_factors=0.9,1.0,1.1."
             )
         self._check_snr()
         changes = [
@@ -71,7 +73,7 @@ class AugmentationConfig(config_flags.Checked):
         ]
         if changes and not self.augmented_copies:
             raise errors.UserError(
-                f"{', '.join(changes)}: this has no effect because --augmented_copies is 0; "
+                f"{', '.join(changes)}: no effect, because --augmented_copies is 0; "
                 "pass --augmented_copies=1."
             )
         if self.augmented_copies and not changes:
@@ -84,11 +86,12 @@ class AugmentationConfig(config_flags.Checked):
         snr = ",".join(f"{value:g}" for value in self.noise_snr_db)
         if len(self.noise_snr_db) != 2 or self.noise_snr_db[0] > self.noise_snr_db[1]:
             raise errors.UserError(
-                f"--noise_snr_db={snr}: expected the lowest and the highest ratio; pass for example 0,20."
+                f"--noise_snr_db is {snr}, expected the lowest and the highest ratio, for example 0,20."
             )
         if self.noise_snr_db != _SNR_DB and not self.noise_dir and not self.sound_share:
             raise errors.UserError(
-                f"--noise_snr_db={snr}: no noise is used; pass --noise_dir or --sound_share, or leave it out."
+                f"--noise_snr_db={snr} has no effect without noise; pass --noise_dir or --sound_share too, "
+                "or leave --noise_snr_db out."
             )
 
     @property

@@ -76,8 +76,9 @@ def require(names: Iterable[str]) -> None:
         formats = soundfile.available_formats()
         if subtype and not any(subtype in soundfile.available_subtypes(container) for container in formats):
             raise errors.UserError(
-                f"--codecs={name}: libsndfile {soundfile.__libsndfile_version__} has no encoder for it, "
-                f"1.1 or later is needed; install soundfile's own wheel, or leave {name} out."
+                f"--codecs={name}: libsndfile {soundfile.__libsndfile_version__} cannot encode {name}, "
+                "which needs 1.1 or later; install the soundfile wheel, which contains a later libsndfile, "
+                f"or leave {name} out."
             )
 
 

@@ -133,8 +133,9 @@ def list_variants(
     mark = copy_ids.COPY.search(utterance_id)
     if mark and not config.is_plain:
         raise errors.UserError(
-            f"utterance {utterance_id}: its id contains {mark[0]!r}, which marks augmented "
-            "copies; rename the utterance, or build without such copies (--sound_share=0)."
+            f"utterance id {utterance_id} contains {mark[0]!r}, which is reserved for augmented copies; "
+            "rename the utterance or build with --speed_perturb_factors=1 --augmented_copies=0 "
+            "--sound_share=0."
         )
     variants = [
         _sample_variant(utterance_id, speed, copy, config, sources)
@@ -203,12 +204,15 @@ def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
 
 def _find(flag: str, directory: str, max_seconds: Optional[float]) -> tuple[Source, ...]:
     if not files.is_directory(directory):
-        raise errors.UserError(f"--{flag}: {directory} is not a directory; choose one with audio files.")
+        raise errors.UserError(
+            f"--{flag}: {directory} is not a directory; choose a directory of audio files."
+        )
     where = directory if urls.is_remote(directory) else os.path.abspath(directory)
     names = sorted(path[len(where) :].lstrip("/") for path in files.find_files(where, _SUFFIXES))
     if not names:
         raise errors.UserError(
-            f"--{flag}: {directory} has no audio files ({', '.join(_SUFFIXES)}); choose another directory."
+            f"--{flag}: {directory} contains no audio files ({', '.join(_SUFFIXES)}); choose another "
+            "directory."
         )
     return tuple(_inspect(flag, os.path.join(where, name), name, max_seconds) for name in names)
 
@@ -220,14 +224,14 @@ def _inspect(flag: str, path: str, name: str, max_seconds: Optional[float]) -> S
     except (OSError, soundfile.SoundFileError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", error)
         raise errors.UserError(
-            f"--{flag}: {path} cannot be read ({str(reason).rstrip('.')}); copy it again or remove it."
+            f"--{flag}: {path} cannot be read ({str(reason).rstrip('.')}); copy the file again or remove it."
         ) from error
     if not 0 < seconds <= (max_seconds or _UNKNOWN_SECONDS):
         if max_seconds:
-            problem = f"has {seconds:g} s of audio, expected more than 0 and at most {max_seconds:g} s"
+            problem = f"contains {seconds:g} s of audio, expected more than 0 and at most {max_seconds:g} s"
         else:
-            problem = "does not state its duration" if seconds else "contains no audio"
-        raise errors.UserError(f"--{flag}: {path} {problem}; remove it from the directory.")
+            problem = "has no duration in its header" if seconds else "contains no audio"
+        raise errors.UserError(f"--{flag}: {path} {problem}; remove the file from the directory.")
     return Source(path, name, seconds, files.size_and_time(path))
 
 

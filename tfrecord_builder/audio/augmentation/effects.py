@@ -80,7 +80,7 @@ def _read_rir(path: str, sample_rate: int) -> np.ndarray:
     # Only the first channel is used, because averaging several microphones would act as a comb filter.
     rir = _read(path, sample_rate, channel=0)
     if not rir.any():
-        raise errors.UserError(f"{path}: the room impulse response is silent; remove it from the directory.")
+        raise errors.UserError(f"{path}: the room impulse response is silent; remove the file.")
     return rir
 
 
@@ -98,7 +98,7 @@ def _read_noise(variant: copies.Variant, num_samples: int, sample_rate: int) -> 
 def _read(path: str, sample_rate: int, **segment) -> np.ndarray:
     samples = audio_files.read_audio(path, sample_rate, **segment)
     if not np.isfinite(samples).all():
-        raise errors.UserError(f"{path}: some samples are NaN or Inf; remove it from the directory.")
+        raise errors.UserError(f"{path}: some samples are NaN or Inf; remove the file from the directory.")
     return samples
 
 

@@ -114,9 +114,9 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
         ),
         (lambda info: info.pop("sha256"), "is damaged: its content does not match the sha256 in it"),
         (lambda info: info["files"].popitem(), "is damaged: its content does not match the sha256 in it"),
-        (lambda info: info.update(token_type=None), "ExportInfo.token_type: is None, expected text"),
+        (lambda info: info.update(token_type=None), "ExportInfo.token_type is None, expected text"),
         (lambda info: info.pop("frontend"), "ExportInfo: key frontend is missing"),
-        (lambda info: info.update(language=[]), r"ExportInfo.language: is \[\], expected an object"),
+        (lambda info: info.update(language=[]), r"ExportInfo.language is \[\], expected an object"),
     ],
 )
 def test_a_changed_export_json_is_refused(version, change, message):
@@ -145,7 +145,7 @@ def test_an_export_of_release_0_1_0_opens_without_a_warning(version):
 @pytest.mark.parametrize("text", ["[]", "7", '"text"', "null"])
 def test_an_export_json_that_is_not_an_object_is_refused(version, text):
     (version / INFO).write_text(text, "utf-8")
-    with pytest.raises(errors.UserError, match=r"export\.json: ExportInfo: is .*, expected an object; copy"):
+    with pytest.raises(errors.UserError, match=r"export\.json: ExportInfo is .*, expected an object; copy"):
         load(version)
 
 

@@ -158,7 +158,9 @@ def test_wrong_packet_times_do_not_bypass_the_limit():
     clock = content.index(b"mdhd") + 16
     content = content[:clock] + struct.pack(">I", 50 * 44100) + content[clock + 4 :]
     assert uploads.measure(content, 16000, 60) == pytest.approx(2, abs=0.1)
-    said = r"^file: is not a readable WAV, .* file \(it continues after its end at 2.00 s\)$"
+    said = (
+        r"^file: the file cannot be read as WAV, .* \(the audio continues past the expected end at 2.00 s\)$"
+    )
     with pytest.raises(errors.UserError, match=said):
         uploads.read(content, 16000, 60)
 

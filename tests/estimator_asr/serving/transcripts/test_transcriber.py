@@ -100,7 +100,7 @@ def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
     path.write_bytes(content[:40] + bytes(4) + content[44:])
     (segment,) = transcriber.transcribe(Counter(), *recordings.find([str(path)]), 16000).segments
     assert segment.result["transcript"] == "2.0"
-    sentence = "its header says 0 samples, but samples follow; all are read up to the end of the file"
+    sentence = "the header states 0 samples, but the file contains samples; it is read to its end"
     assert capsys.readouterr().err == f"warning: {path}: {sentence}\n"
 
 
@@ -138,4 +138,4 @@ def test_recordings_that_cannot_be_read_have_an_error_and_no_transcript(tmp_path
     nothing, made = transcriber.transcribe_all(Counter(), inputs, 16000, "x")
     assert (nothing, made.segments[0].end) == (None, 2.0)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: {tmp_path}/a.wav: is not a readable WAV")
+    assert line.startswith(f"error: {tmp_path}/a.wav: the file cannot be read as WAV")

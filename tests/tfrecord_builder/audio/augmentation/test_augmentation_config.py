@@ -31,12 +31,12 @@ def test_flags_become_a_config():
         ),
         (
             {"speed_perturb_factors": ()},
-            "--speed_perturb_factors=: at least one factor is needed; pass for example",
+            "--speed_perturb_factors= contains no factor; pass, for example,",
         ),
-        ({"speed_perturb_factors": (1.0, 0.9, 1.0)}, "--speed_perturb_factors=1,0.9,1: a factor is repeated"),
+        ({"speed_perturb_factors": (1.0, 0.9, 1.0)}, "--speed_perturb_factors=1,0.9,1 contains a duplicate"),
         (
             {"volume_db": 6.0, "noise_dir": "N"},
-            "--noise_dir, --volume_db: this has no effect because --augmented_copies is 0; "
+            "--noise_dir, --volume_db: no effect, because --augmented_copies is 0; "
             "pass --augmented_copies=1.",
         ),
         (
@@ -46,7 +46,7 @@ def test_flags_become_a_config():
         ),
         (
             {"codecs": ("mp3",)},
-            "--codecs: this has no effect because --augmented_copies is 0; pass --augmented_copies=1.",
+            "--codecs: no effect, because --augmented_copies is 0; pass --augmented_copies=1.",
         ),
         (
             {"codecs": ("mp3", "amr"), "augmented_copies": 1},
@@ -56,13 +56,13 @@ def test_flags_become_a_config():
         ({"volume_db": -6.0}, "flag --volume_db=-6.0: expected at least 0 and at most 60"),
         (
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (20.0, 5.0)},
-            "--noise_snr_db=20,5: expected the lowest and the highest ratio; pass for example 0,20.",
+            "--noise_snr_db is 20,5, expected the lowest and the highest ratio, for example 0,20.",
         ),
         (
             {"noise_dir": "N", "augmented_copies": 1, "noise_snr_db": (5.0,)},
-            "--noise_snr_db=5: expected the lowest and the highest ratio",
+            "--noise_snr_db is 5, expected the lowest and the highest ratio",
         ),
-        ({"noise_snr_db": (5.0, 10.0)}, "--noise_snr_db=5,10: no noise is used; pass --noise_dir"),
+        ({"noise_snr_db": (5.0, 10.0)}, "--noise_snr_db=5,10 has no effect without noise; pass --noise_dir"),
     ],
 )
 def test_invalid_settings_are_refused(settings, message):

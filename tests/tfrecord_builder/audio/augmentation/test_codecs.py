@@ -209,6 +209,6 @@ def test_a_missing_encoder_is_reported_before_work_starts(monkeypatch):
         with pytest.raises(errors.UserError) as caught:
             codecs.require(("telephone", name))
         assert str(caught.value) == (
-            f"--codecs={name}: libsndfile 1.0.31 has no encoder for it, 1.1 or later is needed; "
-            f"install soundfile's own wheel, or leave {name} out."
+            f"--codecs={name}: libsndfile 1.0.31 cannot encode {name}, which needs 1.1 or later; install "
+            f"the soundfile wheel, which contains a later libsndfile, or leave {name} out."
         )

@@ -214,8 +214,8 @@ def test_an_utterance_id_that_looks_like_a_copy_is_refused():
     with pytest.raises(errors.UserError) as caught:
         copies.list_variants("u1~speed0.9", Config(speed_perturb_factors=(1.0, 0.9)), copies.Sources())
     assert str(caught.value) == (
-        "utterance u1~speed0.9: its id contains '~speed0', which marks augmented "
-        "copies; rename the utterance, or build without such copies (--sound_share=0)."
+        "utterance id u1~speed0.9 contains '~speed0', which is reserved for augmented copies; rename "
+        "the utterance or build with --speed_perturb_factors=1 --augmented_copies=0 --sound_share=0."
     )
     assert copies.list_variants("a~b", Config(), copies.Sources()) == [Variant()]
 
@@ -256,23 +256,25 @@ def test_unusable_directories_are_refused(folders, tmp_path):
         return str(caught.value)
 
     missing, empty = str(tmp_path / "missing"), tmp_path / "empty"
-    assert refused(missing) == (f"--rir_dir: {missing} is not a directory; choose one with audio files.")
+    assert refused(missing) == (
+        f"--rir_dir: {missing} is not a directory; choose a directory of audio files."
+    )
     empty.mkdir()
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {empty} has no audio files (.wav, .flac, .ogg, .mp3); choose another directory."
+        f"--noise_dir: {empty} contains no audio files (.wav, .flac, .ogg, .mp3); choose another directory."
     )
     path = small_corpora.write_text(empty / "a.WAV", "no audio")
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {path} cannot be read (Format not recognised); copy it again or remove it."
+        f"--noise_dir: {path} cannot be read (Format not recognised); copy the file again or remove it."
     )
     small_corpora.write_audio(path, np.zeros(0, np.float32))
     assert refused(noise_dir=str(empty)) == (
-        f"--noise_dir: {path} contains no audio; remove it from the directory."
+        f"--noise_dir: {path} contains no audio; remove the file from the directory."
     )
     small_corpora.write_audio(path, small_augmentation.noise(11 * small_corpora.SAMPLE_RATE))
     assert refused(str(empty)) == (
-        f"--rir_dir: {path} has 11 s of audio, expected more than 0 and at most 10 s; "
-        "remove it from the directory."
+        f"--rir_dir: {path} contains 11 s of audio, expected more than 0 and at most 10 s; "
+        "remove the file from the directory."
     )
     os.remove(path)
     os.symlink(empty / "nowhere", path)

@@ -152,12 +152,12 @@ def test_damaged_impulse_responses_and_noises_are_named(folders):
     path = small_corpora.write_audio(os.path.join(folders["rir_dir"], "mute.wav"), np.zeros(RATE))
     with pytest.raises(errors.UserError) as caught:
         effects.apply(small_corpora.tone(1.0), RATE, Variant(room=path))
-    assert str(caught.value) == f"{path}: the room impulse response is silent; remove it from the directory."
+    assert str(caught.value) == f"{path}: the room impulse response is silent; remove the file."
     path = os.path.join(folders["noise_dir"], "nan.wav")
     soundfile.write(path, np.float32([np.nan] * RATE), RATE, subtype="FLOAT")
     with pytest.raises(errors.UserError) as caught:
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))
-    assert str(caught.value) == (f"{path}: some samples are NaN or Inf; remove it from the directory.")
+    assert str(caught.value) == (f"{path}: some samples are NaN or Inf; remove the file from the directory.")
     os.remove(path)
     with pytest.raises(errors.UserError, match="nan.wav"):
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))

@@ -100,7 +100,8 @@ def test_files_of_a_killed_call_are_replaced(server, tmp_path):
 def test_a_corpus_that_was_not_downloaded_is_kept(server, tmp_path):
     os.makedirs(tmp_path / "data_x/wav")
     message = error_of(server, X, tmp_path)
-    assert f"--corpus_dir: {tmp_path / 'data_x'} exists and was not created by this program; use it as it is" in message
+    directory = tmp_path / "data_x"
+    assert f"--corpus_dir: {directory} exists and was not created by this program; use it as it is" in message
     assert server.asked == []
 
 
