@@ -53,7 +53,7 @@ def test_a_recording_that_was_cut_off_has_a_transcript_and_a_warning(speech, cap
     printed = capsys.readouterr()
     assert printed.out == f"{speech}\tni3 hao3\tni3 hao3\n"
     sentence = "was transcribed up to the end of the file, although its header says 0 samples"
-    assert printed.err == f"{speech}: {sentence}\n"
+    assert printed.err == f"{speech} {sentence}\n"
     assert transcribe.main(["--model=m", "--format=json", speech]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "unfinished"
 
