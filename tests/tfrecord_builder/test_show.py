@@ -181,9 +181,7 @@ def test_the_error_for_a_damaged_record_names_it(data_dir):
     with pytest.raises(errors.UserError, match="record 0 at byte 0 is damaged: CRC of its data is .*verify"):
         _find(data_dir)
     built_data.rewrite(str(data_dir), path.name, [b"\xff\xff"])
-    with pytest.raises(
-        errors.UserError, match="record 0 at byte 0 is damaged: is not a tf.train.Example. Run"
-    ):
+    with pytest.raises(errors.UserError, match="record 0 at byte 0 is damaged: not a tf.train.Example. Run"):
         _find(data_dir)
 
 

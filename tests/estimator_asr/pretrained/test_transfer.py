@@ -103,7 +103,7 @@ def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
     transfer.check(report_of(2, 2), "AM", "NEW")
     said = (
         r"AM: only 1 of 6 variables fit the model in NEW \(acoustic/w0 \[2, 4\], but "
-        r"\[2, 3\]; acoustic/w1 .*; acoustic/w2 \[2, 4\], but \[2, 3\] in the source\); use the sizes"
+        r"\[2, 3\] in the source; acoustic/w1 .*; acoustic/w2 \[2, 4\], but \[2, 3\] in the source\); use "
     )
     with pytest.raises(errors.UserError, match=said):
         transfer.check(report_of(1, 5), "AM", "NEW")

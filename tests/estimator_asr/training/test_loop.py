@@ -70,7 +70,7 @@ def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, log):
 def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
     model, infos, dirs = small_models.make_for_loop(tmp_path, splits=[("train", 6)], train_steps=3)
     loop.train(model, infos, dirs)
-    assert f"{dirs[0]}: there is no dev split, so the model will not be evaluated" in log
+    assert f"{dirs[0]}: there is no dev split, so the model will not be evaluated during training" in log
     assert small_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)
@@ -89,7 +89,7 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
         tf.compat.v1.get_variable("language/characters", [9, 16])
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), 1)
-    with pytest.raises(errors.UserError, match="output has 9 classes, expected 6"):
+    with pytest.raises(errors.UserError, match="output layer has 9 classes, expected 6"):
         loop.train(dataclasses.replace(model), infos, dirs)
 
 

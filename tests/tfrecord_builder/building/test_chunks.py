@@ -236,5 +236,5 @@ def test_a_failing_disk_is_not_a_missing_recording(monkeypatch):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(files, "size_and_time", fail)
-    with pytest.raises(errors.UserError, match=r"/c/a.wav: .*cannot be read \(Stale file handle\)"):
+    with pytest.raises(errors.UserError, match=r"/c/a.wav cannot be read \(Stale file handle\)"):
         chunks.find_signatures(["/c/a.wav"])

@@ -139,7 +139,7 @@ def test_a_store_that_fails_in_a_worker_is_reported_in_the_same_words(tmp_path, 
         with pytest.raises(errors.UserError, match="there is no such bucket or server") as caught:
             _build(str(tmp_path / "in"), str(tmp_path / "out"), **options)
         told.append(str(caught.value))
-    assert told[0] == told[1] and told[0].startswith("s3://nobody/0.wav: ")
+    assert told[0] == told[1] and told[0].startswith("s3://nobody/0.wav cannot be read")
     assert written == ["00000.labelled", "00000.labelled"]
 
 

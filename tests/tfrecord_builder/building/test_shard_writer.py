@@ -216,7 +216,7 @@ def _write_after(monkeypatch, directory, path, error):
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
 def test_a_failed_disk_of_a_recording_is_not_reported_as_a_full_disk(tmp_path, monkeypatch, tones, number):
-    with pytest.raises(errors.UserError, match=rf"^{tones[0]}: .*cannot be read \(the reason\)"):
+    with pytest.raises(errors.UserError, match=rf"^{tones[0]} cannot be read \(the reason\)"):
         _write_after(monkeypatch, tmp_path, tones[0], OSError(number, "the reason"))
 
 
@@ -240,5 +240,5 @@ def test_a_failed_object_store_is_reported_with_the_recording(monkeypatch):
 
     monkeypatch.setattr(files, "open_binary", fail)
     monkeypatch.setattr(sharding, "file_signature", lambda audio: None)
-    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav: cannot be read \(there is no such b"):
+    with pytest.raises(errors.UserError, match=r"s3://nobody/a.wav cannot be read \(there is no such b"):
         shard_writer.make_record(_item("u", "s3://nobody/a.wav"), _settings())

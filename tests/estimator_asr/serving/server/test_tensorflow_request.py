@@ -111,7 +111,7 @@ WAVES = {"signature_name": "waveform"}
         ({"inputs": {"b64": "UklG"}}, "inputs.wav_bytes is an object, expected a list with one value"),
         (
             {**WAVES, "inputs": {"waveform": [[0.0]], "num_samples": [1, 1]}},
-            "inputs have different numbers of values (waveform has 1, num_samples has 2); send one per",
+            "inputs have different numbers of values (waveform has 1, num_samples has 2); send one of",
         ),
         (
             {**WAVES, "inputs": {"waveform": [[0.0]] * 2, "num_samples": [1, 2]}},
