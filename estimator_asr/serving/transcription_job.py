@@ -27,7 +27,7 @@ class TranscriptionJob:
     output_dir: str
     format: str
     version_dir: str
-    sha256: str  # of the export
+    sha256: str  # digest of the export
     hotwords: Sequence[str]
 
     def run(
