@@ -262,7 +262,7 @@ def test_a_language_model_alone(tiny_export, tmp_path, capsys):
     counts = [int(line.split(": ")[1].split(" of ")[0]) for line in (before, after)]
     assert (before.split(":")[0], after.split(":")[0]) == ("most probable characters", "n-gram model")
     assert counts[1] < counts[0]
-    assert saved.startswith("ngram_weight ") and f": saved in {model_dir}, " in saved
+    assert saved.startswith("best settings: ngram_weight ") and f"; saved in {model_dir}, " in saved
     for decoding, count in zip(("greedy", None), counts):
         settings = evaluate.EvaluateConfig(
             model_dir, None, data_dir, "test", str(tmp_path / f"report-{count}"), decoding=decoding
