@@ -160,10 +160,10 @@ def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags
 
 def find_removed(config_class: type[Checked]) -> dict[str, str]:
     """Returns {name of a former flag: what to use instead} for a config and its sections."""
-    found = {**config_class.REMOVED, **_constants(config_class)}
+    replacements = {**config_class.REMOVED, **_constants(config_class)}
     for section in _sections(config_class).values():
-        found.update(find_removed(section))
-    return found
+        replacements.update(find_removed(section))
+    return replacements
 
 
 def to_command_line(config: object) -> list[str]:
@@ -180,10 +180,10 @@ def with_training_settings(saved: Config, wanted: Config) -> Config:
 
 def with_constants(wanted: Config, saved: Config) -> Config:
     """Returns the wanted config, but with the constants of the saved one, also in their sections."""
-    kept = {name: getattr(saved, name) for name in _constants(type(saved))}
+    constants = {name: getattr(saved, name) for name in _constants(type(saved))}
     for name in _sections(type(saved)):
-        kept[name] = with_constants(getattr(wanted, name), getattr(saved, name))
-    return dataclasses.replace(wanted, **kept)
+        constants[name] = with_constants(getattr(wanted, name), getattr(saved, name))
+    return dataclasses.replace(wanted, **constants)
 
 
 def is_flag(field: dataclasses.Field) -> bool:
