@@ -59,7 +59,7 @@ def test_training_with_a_nan_loss_ends_with_one_sentence(tmp_path):
     model, infos, dirs = small_models.make_for_loop(tmp_path, optimizer=wild, train_steps=50)
     observe = observers.Training(model, infos, dirs, "train", None).observe
     with pytest.raises(
-        errors.UserError, match=r"nan/step-\d+: .* at step \d+; python -m estimator_asr.replay"
+        errors.UserError, match=r"nan/step-\d+: .* at step \d+; .* run python -m estimator_asr.replay"
     ):
         loop.train(model, infos, dirs, observe=observe)
 
