@@ -1,1 +1,1 @@
-"""Ours beside a peer in one run, ratios printed."""
+"""Benchmarks, most of which time our code and a peer's in the same run and print the ratios."""

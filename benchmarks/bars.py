@@ -1,4 +1,4 @@
-"""Bars of a benchmark: limits that its measurements must meet."""
+"""The bars of a benchmark: limits that measurements must meet."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Bar:
 
 
 def show(bars: Sequence[Bar]) -> int:
-    """Prints the bars below an empty line; returns the exit code: 1 if one is missed."""
+    """Prints the bars below an empty line; returns the exit code, which is 1 if a bar is missed."""
     print("\n".join(["", *map(str, bars)]))
     return 0 if all(bar.is_met for bar in bars) else 1
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """Returns the median of each round's own ratio."""
+    """Returns the median of the rounds' ratios."""
     return statistics.median(a / b for a, b in zip(above, below))

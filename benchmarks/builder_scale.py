@@ -1,13 +1,14 @@
-"""Measures what a build does besides audio, for lists of many rows, and prints a table.
+"""Measures the parts of a build that do not process audio, for long lists, and prints a table.
 
     python -m benchmarks.builder_scale
     python -m benchmarks.builder_scale --num_rows=100000 --num_workers=2 --nobuilds
     python -m benchmarks.builder_scale --num_rows=1000000 --runner=ray://127.0.0.1:10001 --nobuilds
 
-The rows refer to eight recordings of 0.3 s. Of each list it times the stages before the first shard, and
-labelling again as after an interruption, on a cluster with --runner. With --builds it then kills a build of
-as many sentences of text at its first shard, runs it again, and verifies the data. CPU seconds are those of
-all processes of this command, not of a cluster; the peak memory is that of the largest one.
+The rows refer to eight recordings of 0.3 s. For each list, the benchmark times the stages before the first
+shard, and labelling a second time, as after an interruption; --runner labels on a cluster. With --builds, it
+then builds the same number of sentences of text, kills the build at its first shard, runs it again, and
+verifies the data. CPU seconds are summed over all processes of this command, without those of a cluster; the
+peak memory is that of the largest process.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _NUM_SHARDS = 64
 
 @dataclasses.dataclass(frozen=True)
 class ScaleConfig(config_flags.Checked):
-    """Amounts to measure."""
+    """The amounts of data to measure, and the workers."""
 
-    num_rows: tuple[str, ...] = config_flags.setting(("100000", "1000000"), "rows of each list")
-    num_workers: int = config_flags.setting(2, "processes that label and write", minimum=1)
-    runner: str = config_flags.setting(dispatch.LOCAL, f"what labels: {dispatch.HELP}")
-    builds: bool = config_flags.setting(True, "also whole builds of text, killed and run again")
+    num_rows: tuple[str, ...] = config_flags.setting(("100000", "1000000"), "number of rows per list")
+    num_workers: int = config_flags.setting(2, "number of processes that label and write", minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, f"for labelling, {dispatch.HELP}")
+    builds: bool = config_flags.setting(True, "also measure builds of text that are killed and run again")
 
 
 def main(config: ScaleConfig) -> int:
@@ -66,7 +67,7 @@ def main(config: ScaleConfig) -> int:
 
 
 def make_lists(directory: str, num_rows: int) -> None:
-    """Writes manifest.tsv with its recordings, and train.tsv of text."""
+    """Writes manifest.tsv and its recordings, and train.tsv, which contains text."""
     for i in range(8):
         tone = 0.3 * np.sin(2 * np.pi * (200 + 50 * i) * np.arange(4800) / 16000)
         soundfile.write(os.path.join(directory, f"{i}.wav"), tone, 16000)
@@ -84,7 +85,7 @@ def make_lists(directory: str, num_rows: int) -> None:
 
 
 def measure_stages(directory: str, num_rows: int, runner: str, num_workers: Optional[int]) -> None:
-    """Prints the stages before the first shard."""
+    """Measures the stages before the first shard."""
     measure = functools.partial(_measure, num_rows)
     labeller = labelling.Labeller(labelling.LabelConfig())
     settings = (labeller, augmentation_config.AugmentationConfig(), copies.Sources())
@@ -105,7 +106,7 @@ def measure_stages(directory: str, num_rows: int, runner: str, num_workers: Opti
 
 
 def measure_builds(directory: str, num_rows: int, num_workers: int) -> None:
-    """Prints a build that is killed at its first shard, the same run again, and verify."""
+    """Measures a build that is killed at its first shard, the same build run again, and verify."""
     output_dir = os.path.join(directory, "output")
     flags = [f"--output_dir={output_dir}", f"--num_shards={_NUM_SHARDS}", f"--num_workers={num_workers}"]
     build = ["build", "--corpus=text", f"--corpus_dir={directory}", *flags]
@@ -128,7 +129,7 @@ def _cpu_seconds() -> float:
 
 
 def _run(num_rows: int, stage: str, command: list[str], kill_at: Optional[str] = None) -> None:
-    """Runs a program of the builder to its end, or until a file of a pattern is there."""
+    """Runs a builder program to its end, or kills it once a file matches the pattern `kill_at`."""
     began = time.monotonic()
     name, *flags = command
     quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

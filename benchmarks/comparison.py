@@ -1,4 +1,4 @@
-"""Two sides that do the same: their losses are compared, their loops timed in turns."""
+"""Compares the losses of two sides that train the same model, and times their loops in turns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAX_MILLIONTHS = 100
 
 
 def compare(sides: Mapping, name: str = "", max_millionths: float = MAX_MILLIONTHS) -> list[bars.Bar]:
-    """Makes some training steps on both sides, and prints loss and gradient norm of each.
+    """Runs a few training steps on both sides, and prints each step's loss and gradient norm.
 
     Args:
-        sides: ours and the peer by name; step() returns both numbers.
-        name: of what is compared, for the bars.
-        max_millionths: by which they may differ.
+        sides: our side and the peer's, by name; the method step() returns the loss and the gradient norm.
+        name: prefix of the bars' names.
+        max_millionths: maximum relative difference, in millionths.
     """
     apart = {"loss": 0.0, "gradient norm": 0.0}
     for number in range(1, _NUM_COMPARED + 1):
@@ -33,7 +33,7 @@ def compare(sides: Mapping, name: str = "", max_millionths: float = MAX_MILLIONT
 
 
 def time_in_turns(loops: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Returns the seconds of each loop in each round but the first, which allocates."""
+    """Returns each loop's seconds in each round, except the first round, which allocates memory."""
     seconds: dict[str, list[float]] = {name: [] for name in loops}
     for number in range(rounds + 1):
         for name, run in loops.items():

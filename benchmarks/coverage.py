@@ -2,10 +2,10 @@
 
     python -m benchmarks.coverage --repetitions=1000
 
-The rate of an utterance is 8 % times an effect of its speaker (standard deviation a third) times one of its
-sentence (a half), both of a gamma distribution with mean 1; errors are binomial, lengths 5 to 20 tokens. The
-true rate is 8 %: that of all speakers and sentences, or of the one speaker. For comparison, a bootstrap over
-utterances. A bar that is missed is named FAIL, and the exit code is 1.
+An utterance's error rate is 8 % times a speaker effect (standard deviation 1/3) times a sentence effect
+(standard deviation 1/2), both from gamma distributions with mean 1. Errors are binomial, and utterances have
+5 to 20 tokens. The true rate is 8 %, over all speakers and sentences, or for the only speaker. A bootstrap
+over utterances is shown for comparison. A missed bar is marked FAIL, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from estimator_asr.scoring import edit_distance, error_rate
 from tfrecord_builder.program import config_flags, program
 
 RATE, SPEAKER_DEVIATION, SENTENCE_DEVIATION = 0.08, 1 / 3, 1 / 2
-LOWEST, HIGHEST = 0.93, 0.97  # what a 95 % interval should cover
+LOWEST, HIGHEST = 0.93, 0.97  # limits for the coverage of a 95 % interval
 
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig(config_flags.Checked):
-    """How many evaluations are simulated."""
+    """The number of simulated evaluations, and the random seed."""
 
-    repetitions: int = config_flags.setting(1000, "evaluations of each design", minimum=1)
+    repetitions: int = config_flags.setting(1000, "number of evaluations per design", minimum=1)
     seed: int = config_flags.setting(0, "random seed")
 
 
 class Design(NamedTuple):
-    """Who reads what: utterance u is of speaker u // num_each and of sentence u % num_sentences."""
+    """The plan of a corpus: in utterance u, speaker u // num_each reads sentence u % num_sentences."""
 
     name: str
     num_speakers: int
@@ -59,7 +59,7 @@ DESIGNS = (
 
 
 def simulate(design: Design, rng: np.random.Generator) -> list[edit_distance.Edits]:
-    """Returns the edits of the utterances of an evaluation."""
+    """Returns each utterance's edits in one simulated evaluation."""
     speakers, sentences = design.clusterings()
     of_speakers = _effects(SPEAKER_DEVIATION, design.num_speakers, rng)
     if design.num_speakers == 1:
@@ -77,7 +77,7 @@ def _effects(deviation: float, count: int, rng: np.random.Generator) -> np.ndarr
 def cover(
     design: Design, clusterings: Sequence[np.ndarray], repetitions: int, seed: int
 ) -> tuple[float, float]:
-    """Returns the fraction of the intervals that cover the true rate, and their mean width."""
+    """Returns the fraction of the intervals that cover the true rate, and the intervals' mean width."""
     rng = np.random.default_rng(seed)
     limits = np.array(
         [
@@ -90,7 +90,7 @@ def cover(
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the table and the bars; returns 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if a bar is missed."""
     print(f"{'coverage':>49}{'width':>10}{'over utterances':>17}{'width':>10}", flush=True)
     found = {}
     for design in DESIGNS:

@@ -1,13 +1,14 @@
-"""Times CTC prefix beam search beside ctc-beam-decoder and pyctcdecode, on the same posteriors.
+"""Compares the speed of our CTC prefix beam search with ctc-beam-decoder and pyctcdecode.
 
     python -m pip install -r benchmarks/requirements.txt
     python -m benchmarks.decoding
 
-Beam 10, no n-gram model, posteriors as of a trained model: a token every five frames with some others beside
-it, between them blanks, most of which are almost certain. All decode the same utterances in turns: ours one
-utterance at a time, searching every frame, then in batches of 16, skipping certain blanks, both with two
-threads; the peers decode one after the other in their one thread, and prune by their defaults. A bar that is
-missed is named FAIL, and the exit code is 1.
+All decode the same posteriors with a beam width of 10 and no n-gram model. The posteriors resemble those of a
+trained model: a token every five frames with a few alternatives; in most other frames, the blank is almost
+certain. The decoders run in turns. Ours decodes one utterance at a time, searching every frame, and then
+batches of 16, skipping certain blanks, both with two threads. The peers decode one utterance after the other
+in a single thread, and prune with their default settings. A missed bar is marked FAIL, and the exit code is
+then 1.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BEAM_WIDTH = 10
 _BATCH_SIZE = 16
 _FRAMES_PER_TOKEN = 5
 _MAX_MILLISECONDS = 40
-_MIN_UTTERANCES = 400  # a second
+_MIN_UTTERANCES = 400  # per second
 _PEERS = {"ctc-beam-decoder, one thread": "ctc_beam_decoder", "pyctcdecode, one thread": "pyctcdecode"}
 
 
@@ -42,15 +43,15 @@ class BenchmarkConfig(config_flags.Checked):
     """The posteriors, and how often they are decoded."""
 
     num_utterances: int = config_flags.setting(
-        32, "utterances; the last batch may be smaller", minimum=_BATCH_SIZE
+        32, "number of utterances; the last batch may be smaller", minimum=_BATCH_SIZE
     )
-    num_frames: int = config_flags.setting(200, "frames of each", minimum=_FRAMES_PER_TOKEN)
-    num_classes: int = config_flags.setting(1300, "tokens and the blank", minimum=10)
-    rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
+    num_frames: int = config_flags.setting(200, "frames per utterance", minimum=_FRAMES_PER_TOKEN)
+    num_classes: int = config_flags.setting(1300, "number of classes: the tokens and the blank", minimum=10)
+    rounds: int = config_flags.setting(5, "number of rounds that are timed", minimum=1)
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the table and the bars; returns 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if a bar is missed."""
     machine.check("ctc_beam_decoder", "ctc-beam-decoder")
     log_probs = make_posteriors(config)
     one, batches = (
@@ -66,14 +67,14 @@ def main(config: BenchmarkConfig) -> int:
         **{
             name: build_peer(package, config.num_classes, log_probs)
             for name, package in _PEERS.items()
-            if importlib.util.find_spec(package)  # pyctcdecode is not for every Python
+            if importlib.util.find_spec(package)  # pyctcdecode does not support every Python
         },
     }
     return bars.show(time_sides(sides, len(log_probs), config.rounds))
 
 
 def make_posteriors(config: BenchmarkConfig) -> np.ndarray:
-    """Returns log probabilities float32 [num_utterances, num_frames, num_classes], the blank last."""
+    """Returns log probabilities, float32 [num_utterances, num_frames, num_classes]; the blank is last."""
     rng = np.random.default_rng(1)
     logits = rng.normal(size=[config.num_utterances, config.num_frames, config.num_classes]).astype(
         np.float32
@@ -88,7 +89,7 @@ def make_posteriors(config: BenchmarkConfig) -> np.ndarray:
 
 
 def build_ours(num_classes: int, skipped_blank: float) -> Callable[[np.ndarray], list[str]]:
-    """Returns a function from log probabilities [batch, num_frames, num_classes] to the best texts."""
+    """Returns a function that decodes log probabilities [batch, num_frames, num_classes] to texts."""
     config = config_lib.DecodeConfig(beam_width=_BEAM_WIDTH, skipped_blank=skipped_blank)
     with tf.Graph().as_default() as graph:
         log_probs = tf.compat.v1.placeholder(tf.float32, [None, None, num_classes])
@@ -108,14 +109,14 @@ def build_ours(num_classes: int, skipped_blank: float) -> Callable[[np.ndarray],
 
 
 def build_peer(package: str, num_classes: int, log_probs: np.ndarray) -> Callable[[], list[str]]:
-    """Returns a function that decodes all utterances by ctc_beam_decoder or pyctcdecode, which are alike."""
+    """Returns a function that decodes all utterances with a peer; both peers have the same interface."""
     labels = [*map(_letter, range(num_classes - 1)), ""]
     decoder = importlib.import_module(package).build_ctcdecoder(labels)
     return lambda: [decoder.decode(each, beam_width=_BEAM_WIDTH) for each in log_probs]
 
 
 def _letter(token_id: int) -> str:
-    """Returns a hanzi for each token, because the peers write letters."""
+    """Returns a hanzi that stands for a token, because the peers output characters."""
     return chr(0x4E00 + token_id)
 
 

@@ -1,11 +1,11 @@
-"""Times builds on Spark or Ray beside the same build in two processes of this machine.
+"""Compares the time of builds on Spark or Ray with the same build in two local processes.
 
     python -m benchmarks.engines --runners=spark://127.0.0.1:7077,ray://127.0.0.1:10001
 
-Start each cluster with two workers of one core on this machine first (docs/build.md). Builds so many
-utterances of one to two seconds, and twice as many, by each runner in turn: what the second half takes is
-free of start-up, which is told apart. The data must be identical to the byte. Bar: a runner takes at most
-1.1 times as long as --num_workers=2 without start-up, as the median of the rounds.
+First start each cluster on this machine, with two workers of one core each (docs/build.md). Each runner in
+turn builds --num_utterances utterances of one to two seconds, and then twice as many. The difference between
+the two times excludes the start-up time, which is printed separately. All runners must write the same bytes.
+The bar: without start-up, a runner takes at most 1.1 times as long as --num_workers=2 (median of the rounds).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MAX_RATIO = 1.1
 class EnginesConfig(config_flags.Checked):
     """The clusters, and how much they build."""
 
-    runners: tuple[str, ...] = config_flags.setting((), "as build --runner takes them", required=True)
-    num_utterances: int = config_flags.setting(10000, "of the smaller build", minimum=1)
-    rounds: int = config_flags.setting(3, "builds of each size by each runner", minimum=1)
+    runners: tuple[str, ...] = config_flags.setting((), "values for build --runner", required=True)
+    num_utterances: int = config_flags.setting(10000, "number of utterances in the smaller build", minimum=1)
+    rounds: int = config_flags.setting(3, "number of builds of each size by each runner", minimum=1)
 
 
 def main(config: EnginesConfig) -> int:
-    """Prints the seconds of each round, then the bars; returns 1 if one is missed."""
+    """Prints the seconds of each round, then the bars; returns 1 if a bar is missed."""
     sides = {"local": _LOCAL, **{runner: (f"--runner={runner}",) for runner in config.runners}}
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     print(f"{'side':32}{'start-up, s':>14}{f'{config.num_utterances:,} utterances, s':>26}")
@@ -62,7 +62,7 @@ def main(config: EnginesConfig) -> int:
                 raise errors.UserError(
                     "the runners wrote different bytes, which is a bug; report it with this output"
                 )
-            sides = dict([*list(sides.items())[1:], *list(sides.items())[:1]])  # another one begins
+            sides = dict([*list(sides.items())[1:], *list(sides.items())[:1]])  # another side begins
     for side, values in seconds.items():
         print(f"{side}: median {statistics.median(values):.1f} s")
     local = seconds.pop("local")

@@ -1,13 +1,13 @@
-"""Measures hotwords on speech: recall, precision, the errors in other words, and the time.
+"""Measures hotwords on speech: recall, precision, errors in other words, and time.
 
     python -m benchmarks.hotwords --saved_model=EXPORT --data_dir=DATA --text_dir=TEXT
 
-Half of the words, of two to four hanzi, stand in the transcripts of the split, those that are rarest in the
-text; the others are words of the text that do not. All have the boost of the flag or of the export, and the
-pinyin that transcribe finds. An occurrence is right if the transcript of the utterance has one too. Errors in
-other words are those outside the occurrences in the reference, per character outside. Times are of the
-signature with features, without and with 1,000 words, in turns. A bar that is missed is named FAIL, and the
-exit code is 1.
+Hotwords have two to four hanzi. Half of them are words from the transcripts of the split, the rarest in the
+text; the others are words from the text that do not occur in the transcripts. All have the boost from the
+flag or from the export, and the pinyin that transcribe finds. An occurrence in a reference is right if the
+transcript of the utterance contains the word too. Errors in other words are counted outside these
+occurrences, per character outside them. The signature with features is timed without hotwords and with 1,000
+hotwords, in turns. A missed bar is marked FAIL, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -54,27 +54,27 @@ class BenchmarkConfig(config_flags.Checked):
     )
     data_dir: str = config_flags.setting("", "data directory of the speech", required=True)
     text_dir: str = config_flags.setting("", "data directory of text for the other words", required=True)
-    split: str = config_flags.setting("dev", "split of both")
-    speakers: str = config_flags.setting("", "regular expression that the speakers begin with")
+    split: str = config_flags.setting("dev", "split of both data directories")
+    speakers: str = config_flags.setting("", "regular expression for the beginning of speaker names")
     num_words: int = config_flags.setting(
-        200, "hotwords; half of them are not spoken", minimum=2, maximum=2000
+        200, "number of hotwords, half of which are not spoken", minimum=2, maximum=2000
     )
-    boost: Optional[float] = config_flags.setting(None, "of each word; default: that of the export")
+    boost: Optional[float] = config_flags.setting(None, "boost of each word; default: from the export")
     seed: int = config_flags.setting(
-        1, "random seed of the words that are not spoken, and of equally rare ones"
+        1, "random seed for the words that are not spoken, and for the choice among equally rare words"
     )
-    rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
+    rounds: int = config_flags.setting(5, "number of rounds that are timed", minimum=1)
 
 
 class Utterance(NamedTuple):
-    """Features float32 [num_frames, num_bins], and the transcript."""
+    """An utterance's features, float32 [num_frames, num_bins], and transcript."""
 
     fbank: np.ndarray
     transcript: str
 
 
 class Counts(NamedTuple):
-    """Occurrences of words, and errors outside them."""
+    """Numbers of occurrences of hotwords, and of errors outside these occurrences."""
 
     right: int
     spoken: int
@@ -84,7 +84,7 @@ class Counts(NamedTuple):
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the table and the bars; returns 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if a bar is missed."""
     tf.get_logger().setLevel("ERROR")
     speech = [Utterance(*each) for each in read(config.data_dir, config, task_spec.ACOUSTIC, "fbank")]
     text = [transcript for _, transcript in read(config.text_dir, config, task_spec.LANGUAGE, "token_ids")]
@@ -122,7 +122,7 @@ def read(data_dir: str, config: BenchmarkConfig, spec: task_spec.TaskSpec, featu
 
 
 def choose(references: Sequence[str], text: Sequence[str], number: int, seed: int) -> tuple[list, list]:
-    """Returns the rarest words of the references, and all words of the text that they lack, shuffled."""
+    """Returns the rarest words of the references, and all words that occur only in the text, shuffled."""
     rng, in_text = random.Random(seed), count_words(text)
     spoken = sorted(count_words(references))
     rng.shuffle(spoken)
@@ -137,7 +137,7 @@ def count_words(lines: Sequence[str]) -> collections.Counter[str]:
 
 
 def build(saved_model: str, hotwords: Sequence[str]):
-    """Returns a function from utterances to transcripts."""
+    """Returns a function that transcribes utterances with the hotwords."""
     words = [str(each) for each in hotword_list.read(hotwords, None)]
     model = recogniser.load(recogniser.find_version(saved_model), "features", words)
 
@@ -168,7 +168,7 @@ def count(hotwords: Sequence[str], references: Sequence[str], transcripts: Seque
 
 
 def is_inside(is_hot: Sequence[bool], edit: Levenshtein.Editop) -> bool:
-    """True if an edit is of a character in a hotword, or inserts one between two of them."""
+    """Returns True if an edit changes a character of a hotword, or inserts one inside a hotword."""
     place = edit.src_pos
     if edit.tag != "insert":
         return is_hot[place]

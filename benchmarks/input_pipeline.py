@@ -1,8 +1,8 @@
-"""The input pipeline by itself, on text of random lengths: indexing, resuming, and CPU time per batch.
+"""Measures the input pipeline alone, on text of random lengths: indexing, resuming and CPU time per batch.
 
     python -m benchmarks.input_pipeline --num_utterances=1000000
 
-Each line is of a process of its own: CPU seconds until its first batch, or over 300 batches.
+Each line is measured in a separate process: CPU seconds until the first batch, or for 300 batches.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _open(path: str):
 
 
 def _measure(path: str, begin: float, num_batches: int) -> None:
-    """Prints CPU seconds: of the batches after the first if there are several."""
+    """Prints CPU seconds and peak MiB; if `num_batches` is not 0, times these batches, not the first."""
     from estimator_asr.experiment import config as config_lib
     from estimator_asr.inputs import input_fn, input_progress
 

@@ -1,14 +1,15 @@
-"""Times live transcripts: clients that speak to the server in real time, sixteen at once.
+"""Measures the delay of live transcripts while sixteen clients speak to the server in real time.
 
     python -m benchmarks.live --saved_model=EXPORT --audio_dir=WAVS [--seconds=60] [--picture=settling.png]
 
-The WAV files of a directory are joined to clips of about five seconds. The server is a process of its own;
-each client sends a clip to /v1/stream in blocks of a tenth of a second when they would be spoken, ends the
-stream, waits for the final transcript, and begins the next clip. Clients begin one after the other. A
-character is late by the time from its end, as CTC has it, to the message in which it is settled; a final
-transcript by that from the end of the speech. The final transcript is compared with that of the same clip as
-an upload. The picture is of the first clip: each character from the first result that has it to the one that
-settles it. A bar that is missed is named FAIL, and the exit code is 1.
+The WAV files in a directory are joined into clips of about five seconds. The server runs in a separate
+process. Each client sends a clip to /v1/stream in blocks of a tenth of a second, at the times when they would
+be spoken, ends the stream, waits for the final transcript, and begins the next clip. Clients begin one after
+the other. The delay of a character is the time from its end, according to CTC, to the message that settles
+it. The delay of a final transcript is the time from the end of the speech. Each final transcript is compared
+with the transcript of the same clip as an upload. The picture shows each character of the first clip, from
+the first result that contains it to the result that settles it. A missed bar is marked FAIL, and the exit
+code is then 1.
 """
 
 from __future__ import annotations
@@ -39,32 +40,32 @@ _MEDIAN_SECONDS, _FINAL_SECONDS, _AGREEMENT = 1.5, 0.7, 99.0
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig(config_flags.Checked):
-    """The model, the speech, and how long it is measured."""
+    """The model, the speech, and the duration of the measurement."""
 
     saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
-    audio_dir: str = config_flags.setting("", "directory of WAV files of one sample rate", required=True)
-    clip_seconds: float = config_flags.setting(5.0, "least length of a clip", positive=True)
-    num_clients: int = config_flags.setting(16, "clients at once", minimum=1)
-    seconds: float = config_flags.setting(60.0, "that all clients begin clips", positive=True)
-    picture: Optional[str] = config_flags.setting(None, "PNG file of how the first clip settles")
+    audio_dir: str = config_flags.setting("", "directory of WAV files with one sample rate", required=True)
+    clip_seconds: float = config_flags.setting(5.0, "minimum length of a clip", positive=True)
+    num_clients: int = config_flags.setting(16, "number of simultaneous clients", minimum=1)
+    seconds: float = config_flags.setting(60.0, "time in which clients begin new clips", positive=True)
+    picture: Optional[str] = config_flags.setting(None, "PNG file that shows how the first clip settles")
 
 
 class Spoken(NamedTuple):
-    """One clip: its messages, each with the seconds since its first sample, and when its speech ended."""
+    """One clip: its messages, with the seconds since the clip's first sample, and the clip's length."""
 
     messages: list[tuple[float, dict]]
     seconds: float
 
     @property
     def final(self) -> dict:
-        """Raises errors.UserError if the stream has failed."""
+        """The last message; raises errors.UserError if the stream has failed."""
         last = self.messages[-1][1]
         if last["type"] != "final":
             raise errors.UserError(f"/v1/stream: {last['error']['message']}")
         return last
 
     def list_delays(self) -> list[float]:
-        """Returns the seconds from the end of each character to its message."""
+        """Returns the seconds from the end of each character to the message that settles it."""
         return [
             at - each["end"]
             for at, message in self.messages[:-1]
@@ -72,13 +73,13 @@ class Spoken(NamedTuple):
         ]
 
     def count_changes(self) -> int:
-        """Returns how often text that was settled is not in the next message."""
+        """Returns how often settled text is different in the next message."""
         texts = ["", *(message["stable"] for _, message in self.messages[:-1]), self.final["text"]]
         return sum(not new.startswith(old) for old, new in zip(texts, texts[1:]))
 
 
 async def speak(url: str, content: bytes) -> Spoken:
-    """Sends a WAV file in real time."""
+    """Sends a WAV file in real time; returns the messages received."""
     samples, sample_rate = soundfile.read(io.BytesIO(content), dtype="<i2")
     size, messages = round(_BLOCK_SECONDS * sample_rate), []
     async with websocket_client.connect(f"{url}?sample_rate={sample_rate}") as socket:
@@ -100,7 +101,7 @@ async def speak(url: str, content: bytes) -> Spoken:
 async def speak_all(
     url: str, clips: Sequence[serving_clips.Clip], num_clients: int, seconds: float
 ) -> list[tuple[int, Spoken]]:
-    """Lets some clients speak clips one after the other for some seconds; returns each with its number."""
+    """Runs clients that speak clips for some seconds; returns (index of the clip, result) pairs."""
     found, ends = [], time.monotonic() + seconds
 
     async def work(client: int) -> None:
@@ -116,13 +117,13 @@ async def speak_all(
 
 
 def read_texts(url: str, clips: Sequence[serving_clips.Clip]) -> list[str]:
-    """Returns the transcripts of the clips as uploads."""
+    """Uploads the clips; returns the transcripts."""
     responses = (requests.post(url, files={"file": each.content}, timeout=60) for each in clips)
     return [response.json()["text"] for response in responses]
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the measurements and the bars; returns 1 if one is missed."""
+    """Prints the measurements and the bars; returns 1 if a bar is missed."""
     machine.check_cores()
     clips = serving_clips.read(config.audio_dir, config.clip_seconds)
     with process.Server(config.saved_model) as server:
@@ -137,7 +138,7 @@ def main(config: BenchmarkConfig) -> int:
 
 
 def show(found: Sequence[tuple[int, Spoken]], texts: Sequence[str]) -> int:
-    """Prints the times of characters and of final transcripts, and the bars."""
+    """Prints the delays of characters and of final transcripts, and the bars."""
     delays = [delay for _, spoken in found for delay in spoken.list_delays()]
     finals = [spoken.messages[-1][0] - spoken.seconds for _, spoken in found]
     for name, values in {"characters": delays, "final transcripts": finals}.items():

@@ -1,4 +1,4 @@
-"""What a benchmark needs of the machine: its peer's package, its libraries, and one core or two."""
+"""Prepares the machine for a benchmark: the peer's package, the libraries, and one or two cores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUM_CORES = 2
 def load_libraries() -> None:
     """Imports PyTorch if it is installed, then TensorFlow, for a program that imports both.
 
-    Without TensorFlow it ends the program with one sentence.
+    If TensorFlow is missing, the program ends with a one-sentence message.
     """
     with contextlib.suppress(ImportError):
         import torch._dynamo  # noqa: F401  (PyTorch's Triton crashes if TensorFlow 2.21 was loaded before it)
@@ -27,7 +27,7 @@ def load_libraries() -> None:
 
 def use_graphs() -> None:
     """Turns off TensorFlow's eager execution, and messages that are not errors."""
-    import tensorflow as tf  # which some benchmarks do without
+    import tensorflow as tf  # some benchmarks do not need TensorFlow
     from absl import logging
 
     tf.compat.v1.disable_eager_execution()
@@ -36,14 +36,14 @@ def use_graphs() -> None:
 
 
 def check(package: str, name: str) -> None:
-    """Leaves this process two cores, for both sides.
+    """Checks that a peer is installed, and limits this process to two cores.
 
     Args:
-        package: that of the peer, as it is imported.
-        name: of the peer.
+        package: name under which the peer is imported.
+        name: name of the peer in the message.
 
     Raises:
-        errors.UserError: the package is not installed, or this process has one core.
+        errors.UserError: the package is not installed, or this process may use only one core.
     """
     if importlib.util.find_spec(package) is None:
         raise errors.UserError(
@@ -54,10 +54,10 @@ def check(package: str, name: str) -> None:
 
 
 def check_cores() -> None:
-    """Leaves this process two cores.
+    """Limits this process to two cores.
 
     Raises:
-        errors.UserError: it has one.
+        errors.UserError: this process may use only one core.
     """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < NUM_CORES:
@@ -68,9 +68,9 @@ def check_cores() -> None:
 
 
 def run_on_cores(name: str, config, measure: Callable[..., int]) -> int:
-    """Returns the exit code of measure(config) on config.num_cores cores, without TensorFlow's messages.
+    """Runs measure(config) on config.num_cores cores, without TensorFlow's messages; returns its exit code.
 
-    If that is 0, `python -m name` runs with one core and then with two; the higher exit code counts.
+    If num_cores is 0, runs `python -m name` with one core and then with two; returns the higher exit code.
     """
     if not config.num_cores:
         command = [sys.executable, "-m", name, *config_flags.to_command_line(config)]

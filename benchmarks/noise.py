@@ -1,19 +1,19 @@
-"""Measures what a model writes for audio without words: noise, hum, music, and babble.
+"""Measures how much text a model outputs for audio without words: noise, hum, music and babble.
 
     python -m benchmarks.noise --saved_model=EXPORT --data_dir=DATA[,DATA...] [--minutes=60]
 
 Each kind has the same share of the time, in items of 1 to 15 s:
 
-    white, pink, brown   normal noise whose power falls with the frequency to the power of 0, 1 and 2
+    white, pink, brown   Gaussian noise whose power is divided by the frequency to the power of 0, 1 and 2
     hum                  39 harmonics of 50 or 60 Hz, and white noise
     music                chords and a melody of decaying harmonics, two drums
-    babble               8 to 12 voices at once, of one level: recordings of the dev splits of DATA, without
-                         the pauses in them, in which fewer would speak
+    babble               8 to 12 voices at once, at the same level, from the dev recordings of DATA; pauses
+                         are removed, because fewer voices would speak in them
 
-Levels are -45 to -12 dBFS (RMS). Every tenth item is digital silence in its middle third, every tenth is
-clipped. Prints characters per minute, and the highest confidence of an item and of a character. Bars: at most
-one character per minute, and no confidence of an item above 0.5; one that is missed is named FAIL, and the
-exit code is 1.
+Levels are -45 to -12 dBFS (RMS). In every tenth item, the middle third is digital silence; another tenth is
+clipped. Prints characters per minute, and the highest confidence of an item and of a character. The bars: at
+most one character per minute, and no item with a confidence above 0.5. A missed bar is marked FAIL, and the
+exit code is then 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PAUSE_DB = -25.0  # a pause is a frame below this, relative to the level that 5
 _SCALE = np.array([0, 2, 4, 5, 7, 9, 11, 12, 14, 16, 17])  # semitones of a major scale, and its chords
 _MAX_ITEM_CONFIDENCE, _MAX_PER_MINUTE = 0.5, 1.0
 
-Maker = Callable[[np.random.Generator, int], np.ndarray]  # returns float64 [num_samples] of any level
+Maker = Callable[[np.random.Generator, int], np.ndarray]  # returns float64 [num_samples] at any level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,26 +60,26 @@ class BenchmarkConfig(config_flags.Checked):
         "", "export directory, or one version in it", required=True, local=True
     )
     data_dir: tuple[str, ...] = config_flags.setting(
-        (), "data directories whose dev recordings are the babble", required=True
+        (), "data directories with dev recordings for the babble", required=True
     )
-    minutes: float = config_flags.setting(60.0, "duration of all kinds together", positive=True)
+    minutes: float = config_flags.setting(60.0, "total duration of all kinds", positive=True)
     seed: int = config_flags.setting(1, "random seed")
 
 
 class Noise(NamedTuple):
-    """An item: its kind, and float32 [num_samples]."""
+    """An item: its kind and its samples, float32 [num_samples]."""
 
     kind: str
     waveform: np.ndarray
 
 
 class Written(NamedTuple):
-    """What was written for an item."""
+    """The confidences of an item and of its characters."""
 
     kind: str
     seconds: float
     confidence: float
-    confidences: list[float]  # of its characters
+    confidences: list[float]  # one per character
 
 
 def main(config: BenchmarkConfig) -> int:
@@ -102,7 +102,7 @@ def main(config: BenchmarkConfig) -> int:
 
 
 def measure(written: Sequence[Written]) -> tuple[float, float, float, float]:
-    """Returns minutes, characters per minute, the highest confidence, and the highest of a character."""
+    """Returns minutes, characters per minute, and the highest confidences of an item and a character."""
     minutes = sum(each.seconds for each in written) / 60
     confidences = [confidence for each in written for confidence in each.confidences]
     highest = max(each.confidence for each in written)
@@ -124,7 +124,7 @@ def recognise(model: recogniser.Recogniser, items: Iterable[Noise]) -> list[Writ
 
 
 def make_items(makers: Mapping[str, Maker], seconds: float, seed: int) -> list[Noise]:
-    """Returns items of all kinds, each of which has the same share of the seconds."""
+    """Returns items of all kinds; each kind has the same share of the seconds."""
     rng, items = np.random.default_rng(seed), []
     for kind, make in makers.items():
         left = int(RATE * seconds / len(makers))
@@ -136,7 +136,7 @@ def make_items(makers: Mapping[str, Maker], seconds: float, seed: int) -> list[N
 
 
 def _finish(rng: np.random.Generator, samples: np.ndarray, index: int) -> np.ndarray:
-    """Returns samples of some level, float32 in [-1, 1]; a part may be digital silence, or all clipped."""
+    """Returns samples at a random level, float32 in [-1, 1]; some items are partly silent or clipped."""
     level = 10 ** (rng.uniform(-45, -12) / 20)
     samples = samples * (level / np.sqrt(np.mean(np.square(samples))))
     if index % 10 == 0:
@@ -211,20 +211,20 @@ def read_voices(data_dirs: Sequence[str]) -> list[list[np.ndarray]]:
                     voices[item.utterance.speaker].append(waveform / np.sqrt(np.mean(waveform**2)))
     if not voices:
         raise errors.UserError(
-            f"--data_dir={','.join(data_dirs)}: has no dev recordings; pass data with a dev split"
+            f"--data_dir={','.join(data_dirs)} has no dev recordings; pass data with a dev split"
         )
     return list(voices.values())
 
 
 def drop_pauses(waveform: np.ndarray) -> np.ndarray:
-    """Returns the frames of 20 ms that are no pauses, of recordings of words a third; nothing of silence."""
+    """Removes 20 ms frames that are pauses; keeps a third of a recording of words, and no silence."""
     padded = np.pad(waveform, (0, -len(waveform) % _FRAME)).reshape(-1, _FRAME)
     levels = np.sqrt(np.mean(np.square(padded), axis=1))
     return padded[levels > 10 ** (_PAUSE_DB / 20) * np.percentile(levels, 95)].ravel()
 
 
 def make_babble(voices: Sequence[list[np.ndarray]]) -> Maker:
-    """Returns a function that adds as many voices; of different speakers, if there are enough."""
+    """Returns a function that mixes 8 to 12 voices, of different speakers if there are enough."""
 
     def babble(rng: np.random.Generator, num_samples: int) -> np.ndarray:
         count, samples = rng.integers(MIN_VOICES, MAX_VOICES + 1), np.zeros(num_samples)
@@ -236,7 +236,7 @@ def make_babble(voices: Sequence[list[np.ndarray]]) -> Maker:
 
 
 def _speak(rng: np.random.Generator, recordings: list[np.ndarray], num_samples: int) -> np.ndarray:
-    """Returns recordings of one speaker, one after the other, from somewhere in the first one."""
+    """Joins recordings of one speaker, beginning at a random place in the first recording."""
     first = recordings[rng.integers(len(recordings))]
     parts = [first[rng.integers(len(first)) :]]
     while sum(map(len, parts)) < num_samples:

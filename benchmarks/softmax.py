@@ -1,12 +1,12 @@
-"""Trains the attention decoder as a model of next subwords with each --softmax, and prints time and loss.
+"""Trains the attention decoder to predict the next subword with each --softmax; prints time and loss.
 
     python -m benchmarks.softmax --text_dir=TEXT
 
-The decoder of the acoustic model reads no sound here: one frame of zeros is all that it attends to. All sides
-have the same weights at first, the same batches of sentences and Adam, and make their steps in turns, in one
-process on two cores. Seconds are those of the processor, medians over the steps, and ratios the medians of
-each step's own, so that other work on the machine counts less. The loss is that of the full softmax per
-subword on sentences of dev, after the same number of steps.
+The acoustic model's decoder gets no audio here; it attends to a single frame of zeros. All sides start with
+the same weights, use the same batches of sentences and Adam, and run their steps in turns, in one process on
+two cores. Times are medians of the CPU time per step, and ratios are medians of the ratios per step, so that
+other work on the machine matters less. The loss is that of the full softmax, per subword, on dev sentences
+after the same number of steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tfrecord_builder.data import vocabulary
 from tfrecord_builder.labels import subwords
 from tfrecord_builder.program import config_flags, program
 
-_MAX_LENGTH = 40  # subwords of a sentence; longer ones are left out
+_MAX_LENGTH = 40  # subwords per sentence; longer sentences are left out
 _DEV_SENTENCES = 500
 _LEARNING_RATE = 0.001
 
@@ -44,17 +44,17 @@ class BenchmarkConfig(config_flags.Checked):
     """The text, the decoder and its training."""
 
     text_dir: str = config_flags.setting(
-        "", "directory of train.tsv and dev.tsv, a sentence in the first column", required=True
+        "", "directory with train.tsv and dev.tsv; their first column has sentences", required=True
     )
-    vocabulary_size: int = config_flags.setting(8000, "subwords", positive=True)
-    num_sampled: tuple[int, ...] = config_flags.setting((64, 256, 1024), "of the losses", positive=True)
+    vocabulary_size: int = config_flags.setting(8000, "number of subwords", positive=True)
+    num_sampled: tuple[int, ...] = config_flags.setting((64, 256, 1024), "sampled classes", positive=True)
     units: int = config_flags.setting(256, "width of the decoder", positive=True)
-    batch_size: int = config_flags.setting(64, "sentences of a step", positive=True)
-    steps: int = config_flags.setting(1000, "of each side", positive=True)
-    evaluations: int = config_flags.setting(4, "at equal distances", positive=True)
+    batch_size: int = config_flags.setting(64, "sentences per step", positive=True)
+    steps: int = config_flags.setting(1000, "steps per side", positive=True)
+    evaluations: int = config_flags.setting(4, "number of evaluations, evenly spaced", positive=True)
 
     def decoder(self) -> config_lib.AcousticConfig:
-        """The decoder; what is not said here is as in training."""
+        """Returns the decoder's settings; the remaining settings are the defaults."""
         return config_lib.AcousticConfig(
             encoder_units=self.units, encoder_inner_units=2 * self.units, label_smoothing=0.0
         )
@@ -62,7 +62,7 @@ class BenchmarkConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """Sentences as ids of subwords, and all classes by their frequency in train."""
+    """Sentences as subword ids, and all classes in order of their frequency in train."""
 
     train: list[list[int]]
     dev: list[list[int]]
@@ -74,7 +74,7 @@ class Text:
 
 
 class Side:
-    """A decoder in a session of its own, trained with one loss."""
+    """A decoder in its own session, trained with one loss."""
 
     def __init__(self, config: config_lib.AcousticConfig, softmax: str, num_sampled: int, text: Text):
         with tf.Graph().as_default() as graph:
@@ -104,7 +104,7 @@ class Side:
         self._evaluate = self._session.make_callable(full, [self._ids])
 
     def step(self, ids: np.ndarray, seed: np.ndarray) -> tuple[float, float]:
-        """Makes one step; returns its seconds of the processor, and of the clock."""
+        """Runs one step; returns its CPU seconds and its wall-clock seconds."""
         starts = time.process_time(), time.perf_counter()
         self._step(ids, seed)
         return time.process_time() - starts[0], time.perf_counter() - starts[1]
@@ -143,7 +143,7 @@ def main(config: BenchmarkConfig) -> int:
 
 
 def read_text(directory: str, vocabulary_size: int) -> Text:
-    """Reads the sentences and learns the subwords from those of train."""
+    """Reads the sentences, and learns the subwords from the train sentences."""
     sentences = {name: _read_column(os.path.join(directory, f"{name}.tsv")) for name in ("train", "dev")}
     model = subwords.SubwordModel(subwords.train(sentences["train"], vocabulary_size))
     known = vocabulary.Vocabulary.build([model.list_subwords()])
@@ -155,7 +155,7 @@ def read_text(directory: str, vocabulary_size: int) -> Text:
 
 
 def run(sides: dict[str, Side], text: Text, config: BenchmarkConfig) -> None:
-    """Trains all sides in turns, and prints loss and seconds of each at equal steps."""
+    """Trains all sides in turns, and prints each side's loss and times at regular steps."""
     rng, seconds = np.random.default_rng(1), {name: [] for name in sides}
     size, every = config.batch_size, max(1, config.steps // config.evaluations)
     dev = [_pad(text.dev[begin : begin + size]) for begin in range(0, len(text.dev), size)]
@@ -170,7 +170,7 @@ def run(sides: dict[str, Side], text: Text, config: BenchmarkConfig) -> None:
 
 
 def _print_row(name, number, loss, seconds):
-    cpu, clock = zip(*seconds[name][1:])  # the first step allocates
+    cpu, clock = zip(*seconds[name][1:])  # the first step allocates memory
     full_cpu, full_clock = zip(*seconds[config_lib.FULL][1:])
     print(f"{name:14}{number:6}{loss:8.3f}{1000 * statistics.median(cpu):8.1f}", end="")
     print(f"{bars.ratio(cpu, full_cpu):9.2f}{bars.ratio(clock, full_clock):9.2f}", flush=True)

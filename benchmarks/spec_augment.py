@@ -1,8 +1,8 @@
-"""Our masks beside those of tensorflow-io, on one pinned core: time per batch, and what each masks.
+"""Compares our masks with tensorflow-io's on one pinned core: time per batch, and fraction masked.
 
     python -m benchmarks.spec_augment
 
-The time of both alternates in each round; the figures are medians.
+Both are timed in turns in each round; the times are medians.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ours(fbank: tf.Tensor, num_frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 
 
 def theirs(fbank: tf.Tensor, num_frames: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """As many masks of the same width. They know one utterance, no lengths and no seed."""
+    """Applies as many masks of the same width to one utterance at a time, without lengths or a seed."""
     del num_frames, seed
 
     def mask(utterance):

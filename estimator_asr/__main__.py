@@ -1,4 +1,4 @@
-"""Runs a program of estimator_asr by name, as in `estimator-asr train ...`."""
+"""Runs one of estimator_asr's programs by name, as in `estimator-asr train ...`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Averages the weights of the best checkpoints, which usually makes fewer errors than any one of them.
+"""Averages the weights of the best checkpoints, which usually makes fewer errors than any single one.
 
     python -m estimator_asr.average --model_dir=AM [--num_checkpoints=5]
 
-The checkpoints are those in AM/best. The result is a model directory, for `evaluate --model_dir=AM/averaged`
-and `export --acoustic_model_dir=AM/averaged`; it replaces an older AM/averaged.
+The checkpoints are read from AM/best. The result is a model directory, for `evaluate --model_dir=AM/averaged`
+and `export --acoustic_model_dir=AM/averaged`; it replaces any older AM/averaged.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AverageConfig(config_flags.Checked):
     )
     num_checkpoints: int = config_flags.setting(
         5,
-        "number of checkpoints to average: those in best/ with the lowest error rates on dev",
+        "maximum number of checkpoints from best/ to average, in order of their error rates on dev",
         positive=True,
     )
 
@@ -47,7 +47,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:
-        errors.UserError: there are no best checkpoints, a checkpoint is damaged, or their variables differ.
+        errors.UserError: there are no best checkpoints, a checkpoint is damaged, or its variables differ.
     """
     model = model_directory.open_model_directory(config.model_dir)
     entries, read_locks = _lock_best(config)
@@ -73,16 +73,17 @@ def _lock_best(config):
                 f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)} has no best checkpoints; "
                 "train with a dev split first"
             )
-        with contextlib.suppress(FileNotFoundError):  # training just replaced one; read the list again
+        with contextlib.suppress(FileNotFoundError):  # training has just replaced a checkpoint
             prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
             return entries, [locks.ReadLock(f"{prefix}.index") for prefix in prefixes]
 
 
 def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
-    """Returns the model's variables, each averaged over checkpoints of one training (oldest first).
+    """Returns the model's variables, each averaged over checkpoints of one training run, oldest first.
 
     Floats, including the moving averages of batch norm, are summed in float64 and keep their dtype. All other
-    variables, such as the global step, are from the last checkpoint. The optimizer's variables are omitted.
+    variables, such as the global step, are copied from the last checkpoint, except the optimizer's, which are
+    omitted.
     """
     shapes = [checkpoints.read_shapes(prefix) for prefix in prefixes]
     names = checkpoints.find_model_variables(shapes[-1])

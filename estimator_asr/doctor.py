@@ -1,4 +1,4 @@
-"""Checks the machine, the data and the model, and names what is wrong.
+"""Checks the machine, the data and the model, and reports problems.
 
     python -m estimator_asr.doctor
     python -m estimator_asr.doctor --data_dir=DATA
@@ -6,11 +6,11 @@
 
 The machine: versions, CUDA and cuDNN, devices (and why a GPU is not used), cores, memory and disk.
 The data: whether the directory is complete, and which utterances have the least CTC slack.
-The model: whether it can be opened, fits the data, and gets a first batch that equals its records.
-Speed: times a matrix product, the input alone, and ten training steps of a model with the same settings.
+The model: whether it can be opened and fits the data, and whether its first batch matches the records.
+Speed: times a matrix product, the input pipeline alone, and ten training steps with the model's settings.
 
-Each line begins with ok, warning (works, but probably not as intended) or problem (does not work). Takes
-about a minute and writes nothing. The exit code is 1 if there is a problem.
+Each line begins with ok, warning (works, but probably not as intended) or problem (does not work). The
+check takes about a minute and writes nothing. The exit code is 1 if there is a problem.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            if finding.level == findings.PROBLEM and finding in shown:  # several checks may find the same one
+            if finding.level == findings.PROBLEM and finding in shown:  # already reported
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
             shown.append(finding)

@@ -7,7 +7,7 @@
 WHISPER is a directory with the published config.json and model.safetensors of Whisper, HuBERT or wav2vec 2.0
 (docs/pretrained.md). A training step on ENCODED takes a third of the time of a step with the encoder in the
 graph (docs/results.md). ENCODED holds a copy of the encoder, which train copies into AM and export into the
-SavedModel. To continue an interrupted run, run it again with the same flags.
+SavedModel. To continue an interrupted run, repeat the same command.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EncodeConfig(config_flags.Checked):
     )
     layers: tuple[int, ...] = config_flags.setting(
         (),
-        "numbers of the blocks whose outputs are stored, counted from 1; if empty, the block at two thirds "
+        "numbers of the blocks whose outputs are stored, counted from 1; default: the block at two thirds "
         "of the depth and the last block",
         minimum=1,
     )

@@ -6,10 +6,10 @@
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --streaming --output_dir=REPORT
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
-An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, an
-export in both. Hypotheses and references are compared as text, each utterance once. With --streaming, the
+An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, and
+an export in both. Hypotheses and references are compared as text, each utterance once. With --streaming, the
 model reads each recording chunk by chunk, and the report shows how long after a syllable its token appears.
---compare reads reports on the same utterances and tells whether their difference could be chance.
+--compare reads reports on the same utterances and tells whether the differences could be due to chance.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EvaluateConfig(config_flags.Checked):
     data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
     split: str = config_flags.setting("test", "split to evaluate on")
     output_dir: str = config_flags.setting(
-        "", "directory of the report; replaces an older report", required=True, local=True
+        "", "directory for the report; an older report is replaced", required=True, local=True
     )
     decoding: Optional[str] = config_flags.setting(
         None, "with --model_dir: decoding method, beam or greedy; default: the setting of the model directory"
@@ -83,8 +83,8 @@ class EvaluateConfig(config_flags.Checked):
     )
     group_pattern: Optional[str] = config_flags.setting(
         None,
-        "regular expression, such as ^[A-Za-z]+; speakers whose names have the same match are reported as a "
-        "group",
+        "regular expression, such as ^[A-Za-z]+; speakers are grouped by the part of their names that it "
+        "matches",
     )
     compare: tuple[str, ...] = config_flags.setting(
         (), "compare two or more reports on the same utterances (comma separated); no model is needed"
@@ -148,7 +148,7 @@ class EvaluateConfig(config_flags.Checked):
         if len(self.compare) > _MAX_COMPARED:
             raise errors.UserError(
                 f"evaluate: --compare has {len(self.compare)} reports, expected at most {_MAX_COMPARED}; "
-                "compare fewer"
+                "compare fewer reports"
             )
         if self.model_dir or self.saved_model or self.data_dir:
             raise errors.UserError(
@@ -157,7 +157,7 @@ class EvaluateConfig(config_flags.Checked):
 
 
 def evaluate(config: EvaluateConfig) -> dict:
-    """Recognises, scores and writes the report; returns the content of metrics.json."""
+    """Recognises and scores the split, and writes the report; returns the contents of metrics.json."""
     infos = dataset_info.load_all(config.data_dir)
     if not any(config.split in info.splits for info in infos):
         infos[0].shard_paths(config.data_dir[0], config.split)  # raises an error that lists existing splits

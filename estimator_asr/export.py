@@ -3,10 +3,11 @@
     python -m estimator_asr.export --acoustic_model_dir=AM --language_model_dir=LM --data_dir=DATA \
         --export_dir=EXPORT
 
-With --data_dir, the SavedModel is loaded again and must recognise utterances of the data as the models do;
-otherwise nothing is exported. The export also has a model card and files for TensorFlow Serving,
-and with --format, models for machines without TensorFlow. Each export is a new version EXPORT/<number>/;
-older ones stay. The weights are from the best checkpoint on dev, or the latest one if training kept no best.
+With --data_dir, the SavedModel is loaded again and must recognise utterances from the data as the models do;
+otherwise nothing is exported. The export also contains a model card, files for TensorFlow Serving and, with
+--format, models for machines without TensorFlow. Each export is a new version EXPORT/<number>/; older
+versions are kept. The weights come from the best checkpoint on dev, or from the latest checkpoint if training
+kept no best one.
 """
 
 from __future__ import annotations
@@ -82,12 +83,12 @@ class ExportConfig(config_flags.Checked):
         (),
         "data directories, comma separated, to check that the export recognises utterances like the models",
     )
-    split: str = config_flags.setting("dev", "split of --data_dir on which export and models are compared")
+    split: str = config_flags.setting("dev", "split of --data_dir to compare the export and the models on")
     parity_utterances: int = config_flags.setting(
         24, "maximum number of utterances to compare", positive=True
     )
     report_dir: tuple[str, ...] = config_flags.setting(
-        (), "reports of evaluate, comma separated; their error rates are listed in the model card", local=True
+        (), "reports from evaluate, comma separated, whose error rates the model card lists", local=True
     )
     licence: str = config_flags.setting("", "licence of the model, such as CC-BY-4.0, for the model card")
 
@@ -130,7 +131,7 @@ class ExportConfig(config_flags.Checked):
 
 def export(config: ExportConfig) -> str:
     """Writes the export; returns the path of the new version."""
-    # Reports are read first, so that a bad one stops the export before anything is written.
+    # Reports are read first, so that a bad report stops the export before anything is written.
     reports = {path: model_card.read_metrics(path) for path in config.report_dir}
     has_language = config.language_model_dir is not None
     with progress_bar.ProgressBar(desc="export", total=2 + has_language, unit="step") as progress:
@@ -176,7 +177,7 @@ def _open(
     decoding = trained.model.decode.decoding
     if trained.model.config.acoustic.chunk_frames and decoding != "beam":
         logging.warning(
-            "export: decoding is %s, but streams need beam, so the export will not stream", decoding
+            "export: decoding is %s, but streams need beam search, so the export will not stream", decoding
         )
     if config.chunk_frames is not None and want == task_spec.ACOUSTIC:
         trained = trained.with_chunks(config.chunk_frames)
@@ -190,7 +191,7 @@ def _open(
 def _read_utterances(
     config: ExportConfig, acoustic: trained_model.TrainedModel
 ) -> tuple[recognised_split.Data, list[sample.ParityUtterance]]:
-    """Returns each directory's data, and the utterances on which export and models are compared."""
+    """Returns each directory's data, and the utterances on which the export and the models are compared."""
     settings = acoustic.model.config
     data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
     seconds = statuses.find_max_seconds(settings.frontend)

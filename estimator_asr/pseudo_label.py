@@ -4,10 +4,11 @@
         [--second_saved_model=EXPORT2] [--report_dir=REPORT --max_error_rate=0.05]
 
 An utterance is kept if its pinyin agrees with the best path of the acoustic model alone, and with a second
-teacher if there is one, and if its confidence is at least --min_confidence, or the minimum that a report on
-dev yields. CORPUS gets manifest.tsv for `build --corpus=manifest`, rejected.tsv, and .pseudo_label/, from
-which the same command continues, also on another --runner. A file that cannot be read is named on standard
-error and does not stop the others; the exit code is then 1.
+teacher if there is one, and if its confidence is at least --min_confidence, or the minimum chosen from a
+report on dev. CORPUS then contains manifest.tsv for `build --corpus=manifest`, rejected.tsv, and
+.pseudo_label/, from which the same command continues an interrupted run, even with another --runner. If a
+file cannot be read, its name is printed to standard error, the other files are still transcribed, and the
+exit code is 1.
 """
 
 from __future__ import annotations
@@ -54,19 +55,19 @@ class PseudoLabelConfig(config_flags.Checked):
     audio_dir: str = config_flags.setting("", "folder of recordings", required=True, local=True)
     output_dir: str = config_flags.setting("", "directory of the corpus to write", required=True, local=True)
     max_disagreement: float = config_flags.setting(
-        0.0, "an utterance is kept only if the error rate between its decodings is at most this", minimum=0
+        0.0, "maximum error rate between the decodings of an utterance that is kept", minimum=0
     )
     min_confidence: float = config_flags.setting(
         0.9,
-        "without --report_dir: an utterance is kept only if its confidence is at least this",
+        "without --report_dir: minimum confidence of the utterances that are kept",
         minimum=0,
         maximum=1,
     )
     report_dir: Optional[str] = config_flags.setting(
-        None, "report of evaluate on the dev split, used to choose the minimum confidence", local=True
+        None, "report from evaluate on the dev split, used to choose the minimum confidence", local=True
     )
     max_error_rate: float = config_flags.setting(
-        0.05, "with --report_dir: maximum token error rate of the dev utterances that are kept", minimum=0
+        0.05, "with --report_dir: maximum token error rate on the dev utterances that are kept", minimum=0
     )
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
@@ -123,7 +124,7 @@ def _check_usable(output_dir: str) -> None:
 
 
 def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
-    """Adds to an utterance's row its id, and its problem: why it is rejected, or "" if it is kept."""
+    """Adds an utterance's id and problem to its row; the problem is "" if the utterance is kept."""
     row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
     row["problem"] = row["problem"] or pseudo_labels.find_problem(row, *limits)
     if _NOT_IN_MANIFEST.search(row["audio"]):
@@ -133,7 +134,7 @@ def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
 def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
     """Returns (directory of the version, sha256 of the export) for each teacher.
 
-    Raises UserError if a teacher does not output syllables, or if their sample rates differ.
+    Raises UserError if a teacher does not output syllables, or if the teachers' sample rates differ.
     """
     paths = filter(None, (config.saved_model, config.second_saved_model))
     infos = {path: export_info.load(path) for path in map(recogniser.find_version, paths)}
@@ -147,7 +148,7 @@ def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
 
 
 def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
-    """Returns the minimum confidence; if a report is used, prints and plots how much of dev each keeps."""
+    """Returns the minimum confidence; if there is a report, prints and plots the candidates."""
     if config.report_dir is None:
         return config.min_confidence
     outputs, edits = _read_report(config.report_dir, teacher_dir)
@@ -174,7 +175,7 @@ def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
 
 
 def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
-    """Returns the outputs and the token edits of each utterance in a report on the export `version_dir`."""
+    """Returns the outputs and the token edits for each utterance in a report on the export `version_dir`."""
     measures, where = report.read(report_dir), f"--report_dir={report_dir}"
     try:
         model = config_json.parse(files.read_text(os.path.join(report_dir, report.METRICS_FILE)))["model"]
@@ -184,7 +185,7 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
         raise errors.UserError(f"{where}: {problem}; run evaluate again") from error
     if not same:
         raise errors.UserError(
-            f"{where} is a report on {model}, not on {version_dir}; evaluate the export of the teacher"
+            f"{where} is a report on {model}, not on {version_dir}; evaluate the teacher's export"
         )
     lines = files.read_text(os.path.join(report_dir, report.OUTPUTS_FILE)).split("\n")
     outputs = [config_json.parse(line) for line in lines if line]
@@ -192,7 +193,7 @@ def _read_report(report_dir: str, version_dir: str) -> tuple[list[dict], list]:
     if len(edits) != len(outputs) or not all(row.keys() >= pseudo_labels.OUTPUTS for row in outputs):
         wanted = f"token error rate, {', '.join(sorted(pseudo_labels.OUTPUTS))}"
         raise errors.UserError(
-            f"{where}: the report does not have all values of each utterance ({wanted}); evaluate the "
+            f"{where}: the report does not contain all values for each utterance ({wanted}); evaluate the "
             "teacher again, on data that has pinyin"
         )
     return outputs, edits

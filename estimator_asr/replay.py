@@ -1,4 +1,4 @@
-"""Replays a training step with a NaN or Inf, and names the first tensor that contains one.
+"""Replays a training step that produced NaN or Inf, and names the first tensor with such a value.
 
     python -m estimator_asr.replay --nan_dir=AM/nan/step-812
 
@@ -35,7 +35,7 @@ class ReplayConfig(config_flags.Checked):
     """Flags of replay."""
 
     nan_dir: str = config_flags.setting(
-        "", "a directory step-N of MODEL_DIR/nan", required=True, checkpoints=True
+        "", "a step-N directory in MODEL_DIR/nan", required=True, checkpoints=True
     )
 
 
@@ -45,7 +45,7 @@ class Replay(NamedTuple):
     loss: float  # loss per label
     gradient_norm: float  # norm before gradients are clipped
     finding: Optional[nan_search.NonFiniteTensor]  # None if loss and gradients are finite
-    utterance_losses: list[float]  # loss per label of each utterance, run as a batch of one
+    utterance_losses: list[float]  # loss per label for each utterance in a batch of its own
 
 
 def main(config: ReplayConfig) -> None:
@@ -74,7 +74,8 @@ def replay(
     Args:
         model: the model.
         checkpoint: path prefix of the checkpoint whose weights are used.
-        features, labels: the batch that the model_fn received in training; features["seed"] is its position.
+        features, labels: the batch that the model_fn received in training, with its position in
+            features["seed"].
 
     Raises:
         errors.UserError: the checkpoint cannot be read, or belongs to another model.
@@ -108,8 +109,8 @@ def _restore(session, checkpoint):
     except (checkpoints.DamagedError, tf.errors.OpError, ValueError) as error:
         reason = getattr(error, "reason", "it belongs to another model")
         raise errors.UserError(
-            f"{checkpoint}: checkpoint cannot be read as weights of the model directory above it ({reason}); "
-            "pass a directory step-N of MODEL_DIR/nan"
+            f"{checkpoint}: checkpoint cannot be loaded into the model of the directory above it ({reason}); "
+            "pass a step-N directory in MODEL_DIR/nan"
         ) from error
 
 

@@ -5,9 +5,10 @@
     curl http://127.0.0.1:8501/v1/audio/transcriptions -F file=@speech.mp3 -F model=asr
     curl http://127.0.0.1:8501/v1/models/asr:predict -d '{"instances": [{"b64": "UklGR..."}]}'
 
-Prints one line with its URL once the model is loaded. Concurrent requests are recognised in batches. A newer
-version in EXPORT replaces the current one without dropping requests. After SIGTERM or Ctrl-C, the server
-answers the requests that it has accepted, then ends. docs/serve.md describes the APIs, limits and metrics.
+The server prints one line with its URL once the model is loaded. Concurrent requests are recognised in
+batches. A newer version in EXPORT replaces the current one without dropping requests. After SIGTERM or
+Ctrl-C, the server answers the requests that it has accepted, then ends. docs/serve.md describes the APIs,
+limits and metrics.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ServeConfig(limits.Limits):
     host: str = config_flags.setting("127.0.0.1", "address to listen on; 0.0.0.0 for all networks")
     token_file: Optional[str] = config_flags.setting(
         None,
-        "file that contains the bearer token of requests; if not set, requests need no token",
+        "file that contains the bearer token that requests must send; if not set, requests need no token",
         not_empty=True,
     )
 
@@ -67,7 +68,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
         raise errors.UserError(f"--token_file: {path} cannot be read ({error}); pass another file") from error
     if not token or not token.isascii() or len(token.split()) != 1:
         raise errors.UserError(
-            f"--token_file: {path} has no valid token; write a single word of ASCII characters to this file"
+            f"--token_file: {path} contains no valid token; write a single word of ASCII characters to it"
         )
     return token
 

@@ -2,7 +2,7 @@
 
     python -m estimator_asr.show_weights FILE_OR_DIR...
 
-For a directory, the newest checkpoint is listed. `norm` is the L2 norm, `rms` the root mean square.
+For a directory, the newest checkpoint is listed. `norm` is the L2 norm, and `rms` is the root mean square.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m estimator_asr.train --flagfile=flags/thchs30/acoustic.flags --data_dir=DATA --model_dir=AM
     python -m estimator_asr.train --flagfile=flags/thchs30/language.flags --data_dir=TEXT --model_dir=LM
 
-Several data directories, separated by commas, are one corpus; they must have the same vocabulary. On SIGTERM,
+Several data directories, separated by commas, form one corpus; they must share one vocabulary. On SIGTERM,
 training saves a checkpoint and ends with exit code 143; the same command continues it. To watch the progress,
 run `tensorboard --logdir=AM`.
 """
@@ -28,7 +28,7 @@ import tensorflow as tf
 from absl import logging
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import experiment, model_directory, task_spec, train_flags
+from estimator_asr.experiment import experiment, model_directory, task_spec, train_command
 from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import directory_lock, loop, plan, stopping
@@ -43,10 +43,10 @@ _EXIT_TERMINATED = 128 + 15  # the exit code that shells report for a process en
 _EXIT_FAILED = os.EX_SOFTWARE  # exit code of a worker in a cluster that may succeed after a restart, unlike 1
 
 
-def main(run_config: train_flags.RunConfig, settings: config_lib.Settings) -> int:
+def main(run_config: train_command.RunConfig, settings: config_lib.Settings) -> int:
     """Trains a model; returns the exit code."""
     _set_up_logging()
-    # Messages append flags to this command, which override earlier ones: the last value of a flag counts.
+    # Messages append flags to this command, which is possible because the last value of a flag counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
     return run(run_config.data_dir, run_config.model_dir, settings, command)
 
@@ -105,7 +105,7 @@ def build_config(
     """Returns the experiment's settings: settings from flags and settings determined by the data.
 
     Raises:
-        errors.UserError: the data lack audio, characters or token counts that the model needs, or its
+        errors.UserError: the data lack audio, characters or token counts that the model needs, or the
             pretrained encoder is missing or damaged.
     """
     spec = task_spec.SPECS[settings.train.model]
@@ -132,7 +132,7 @@ def build_config(
 def sort_tokens(
     config: experiment.ExperimentConfig, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the settings with the tokens sorted by frequency, as --softmax=sampled and nce sample them.
+    """Returns the settings with the tokens sorted by frequency, as --softmax=sampled and nce require.
 
     Raises:
         errors.UserError: a directory has no token counts, or the vocabulary is smaller than --num_sampled.
@@ -180,4 +180,4 @@ def _set_up_logging():
 
 
 if __name__ == "__main__":
-    program.run(main, train_flags.RunConfig, config_lib.Settings, groups=train_flags.GROUPS)
+    program.run(main, train_command.RunConfig, config_lib.Settings, groups=train_command.GROUPS)

@@ -3,7 +3,7 @@
     python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
     python -m estimator_asr.train_ngram --data_dir=TEXT --output_file=tokens.arpa
 
-Text and speech can be mixed (--data_dir=TEXT,DATA); each line counts as often as it occurs. tokens.arpa has
+Text and speech can be mixed (--data_dir=TEXT,DATA); each line counts as often as it occurs. tokens.arpa holds
 interpolated modified Kneser-Ney estimates in the ARPA format, which KenLM and SRILM also read. --prune=0,0,1
 omits the 3-grams that occur only once, often three in four; --prune=0 keeps all n-grams.
 """
@@ -42,7 +42,7 @@ class TrainNgramConfig(config_flags.Checked):
         (), "data directories of text or speech, comma separated", required=True
     )
     output_file: str = config_flags.setting(
-        "", "ARPA file to write, compressed if its name ends with .gz; replaces an older file", required=True
+        "", "ARPA file to write, compressed if its name ends in .gz; an older file is replaced", required=True
     )
     order: int = config_flags.setting(3, "length of the longest n-grams", minimum=1, maximum=_MAX_ORDER)
     unit: str = config_flags.setting(
@@ -93,7 +93,7 @@ def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
 
 
 def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
-    """Yields the tokens or characters of each utterance of the train split; augmented copies count once."""
+    """Yields the tokens or characters of each utterance in the train split; augmented copies count once."""
     infos = dataset_info.load_all(data_dirs)
     types = sorted({info.token_type for info in infos})
     if unit == "token" and len(types) > 1:
@@ -122,7 +122,7 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
 
 
 def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
-    """Yields a line for each order: n-grams kept, n-grams in the text, and discounts."""
+    """Yields a line for each order, with the numbers of n-grams kept and in the text, and the discounts."""
     for n, num_ngrams in enumerate(estimate.num_ngrams, start=1):
         num_kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
         discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])

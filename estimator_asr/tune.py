@@ -4,12 +4,13 @@
         --data_dir=DATA
     python -m estimator_asr.tune --language_model_dir=LM --ngram=characters.arpa --data_dir=TEXT
 
-For an acoustic model: the weight of the n-gram model of tokens (from python -m estimator_asr.train_ngram, or
-any ARPA file) and the bonus per token, then the weights with which the attention decoder, if there is one,
-and the language model choose among the hypotheses; then confidences are calibrated. For an acoustic model on
-Whisper's encoder, the decoder of --whisper_decoder=WHISPER also proposes and scores transcripts
-(docs/pretrained.md).
-For a language model alone: the weight of the n-gram model of characters (train_ngram --unit=character).
+For an acoustic model, tune chooses the weight of the n-gram model of tokens (an ARPA file, for example from
+python -m estimator_asr.train_ngram) and the bonus per token. Next, it chooses the weights with which the
+attention decoder, if there is one, and the language model rank the hypotheses, and calibrates the
+confidences. If the acoustic model uses Whisper's encoder, the decoder from --whisper_decoder=WHISPER also
+proposes and scores transcripts (docs/pretrained.md).
+For a language model alone, tune chooses the weight of the n-gram model of characters (train_ngram
+--unit=character).
 `evaluate` and `export` use the saved settings (decoding.json and ngram-HASH.npz); tuning again replaces them.
 tuning.png shows the error rate after each step, and how many characters are wrong at each confidence.
 """
@@ -65,7 +66,7 @@ class TuneConfig(config_flags.Checked):
     )
     ngram: Optional[str] = config_flags.setting(
         None,
-        "n-gram model to use, an ARPA file (also .gz): of tokens for an acoustic model, of characters for a "
+        "ARPA file (also .gz) with the n-gram model to use: tokens for an acoustic model, characters for a "
         "language model",
     )
     whisper_decoder: Optional[str] = config_flags.setting(
@@ -125,7 +126,7 @@ def tune(config: TuneConfig) -> search.TuningResult:
 
 
 def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.Split]:
-    """Opens the model to tune, with the n-gram model of --ngram, and the split."""
+    """Opens the model to tune, with the n-gram model from --ngram, and the split."""
     spec = task_spec.ACOUSTIC if config.acoustic_model_dir else task_spec.LANGUAGE
     path = config.acoustic_model_dir or config.language_model_dir
     trained = trained_model.open_trained_model(path, want=spec)
@@ -158,7 +159,7 @@ def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
 
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> back_off_arrays.BackOffArrays:
-    """Returns ModelDirectory.ngram for a model's output vocabulary; logs words missing from the file."""
+    """Reads an n-gram model for a model's output vocabulary; logs words missing from the file."""
     ngram_model, words = arpa.read(path), model.output_vocabulary.tokens
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:

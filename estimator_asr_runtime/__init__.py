@@ -1,1 +1,1 @@
-"""Runs exported models of estimator_asr with ONNX Runtime or LiteRT; everything else is NumPy."""
+"""Runs models that estimator_asr exported: the graphs with ONNX Runtime or LiteRT, the rest with NumPy."""

@@ -1,4 +1,4 @@
-"""The same as python -m estimator_asr_runtime.transcribe."""
+"""Runs estimator_asr_runtime.transcribe."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""Reads audio files as waveforms at the model's sample rate; channels are mixed."""
+"""Reads audio files as mono waveforms at the model's sample rate."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import soundfile
 from estimator_asr_runtime import errors, resampling, statuses
 
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means a damaged header
-_BLOCK_NUMBERS = 1 << 18  # samples x channels read at a time
-# Two MP3 frames with the same header start. Encoders add up to 7 frames; images in tags may look like frames.
+_BLOCK_NUMBERS = 1 << 18  # values (samples x channels) read at a time
+# Two MP3 frames whose headers start with the same bytes. Encoders may append up to 7 frames, and images in
+# tags can look like frames.
 _FRAMES = re.compile(rb"(?s)(\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd])[\x10-\xef].{20,2880}?\1")
-_MAX_FRAME_PAIRS = 3  # more pairs after the end mean more audio
+_MAX_FRAME_PAIRS = 3  # if more pairs follow the end, they are audio
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
 _HEAD_BYTES = 1 << 20  # maximum size of the chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
-_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # the same as in tfrecord_builder/audio/audio_files.py
+_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # same as in tfrecord_builder/audio/audio_files.py
 
 
 class Audio(NamedTuple):
@@ -32,7 +33,7 @@ class Audio(NamedTuple):
 
 
 class _File(io.BufferedReader):
-    """A file without a name, so that libsndfile detects its format; failed seeks are ignored."""
+    """A file object without a name, so that libsndfile detects the format; failed seeks are ignored."""
 
     name = None
 
@@ -44,10 +45,10 @@ class _File(io.BufferedReader):
 
 
 def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
-    """Reads an audio file in any format of libsndfile, and resamples it to sample_rate (Hz).
+    """Reads an audio file in any format that libsndfile supports, and resamples it to sample_rate (Hz).
 
-    Raises errors.UserError if the file cannot be opened, or if more audio follows its end, which libsndfile
-    would omit.
+    Raises errors.UserError if the file cannot be opened, or if more audio follows the end that libsndfile
+    finds, because that audio would be lost.
     """
     nothing = np.zeros(0, np.float32)
     if os.path.exists(path) and not os.path.isfile(path):
@@ -63,7 +64,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
                     return Audio(nothing, statuses.TOO_LONG)
                 if _is_longer(file, sound.format):
                     raise errors.UserError(
-                        f"{path} has more audio after its end at {len(mono) / sound.samplerate:.2f} s, as if "
+                        f"{path} ends at {len(mono) / sound.samplerate:.2f} s, but more audio follows, as if "
                         "files had been joined; convert it to 16-bit PCM WAV"
                     )
                 return Audio(resampling.resample(mono, sound.samplerate, sample_rate), status)
@@ -77,9 +78,9 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 
 
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
-    """Reads up to `most` samples, or all if there are fewer; the header's count may be wrong."""
+    """Reads up to `most` samples, mixed to mono; the header may declare more samples than there are."""
     sound.seekable = lambda: False  # soundfile would seek, which fails for FLAC of unknown length
-    most = min(most, sound.frames)  # libsndfile would mistake a tag after the end for damaged FLAC
+    most = min(most, sound.frames)  # past the end, libsndfile would mistake a tag for damaged FLAC
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
     blocks, count = [np.zeros(0, np.float32)], 0
     while count < most and len(samples := sound.read(out=block[: most - count])):
@@ -89,7 +90,7 @@ def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
 
 
 def _is_longer(file: io.BufferedReader, kind: str) -> bool:
-    """Returns True if more audio follows: a second file, or more samples than the header declares."""
+    """Returns True if more audio follows the end: a second file, or more samples than the header declares."""
     if kind not in ("MP3", *_STREAMS):
         return False
     position = file.tell()
@@ -109,7 +110,7 @@ def _mix(samples: np.ndarray) -> np.ndarray:
 
 
 def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
-    """Opens a file; the status is UNFINISHED if a WAV header says 0 samples although samples follow."""
+    """Opens a file; the status is UNFINISHED if a WAV header declares 0 samples although samples follow."""
     sound = soundfile.SoundFile(file)
     if sound.frames or sound.format not in ("WAV", "WAVEX", "RF64"):
         return sound, statuses.OK
@@ -124,7 +125,7 @@ def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
 
 
 def _find_samples(wav: bytearray) -> int:
-    """Returns the samples' offset; 0 if there are none, that is, if the chunks fill the file exactly."""
+    """Returns the samples' byte offset, or 0 if there are none (then the chunks fill the file exactly)."""
     place, start = 12, 0
     while place + 8 <= len(wav) and (not start or _CHUNK_NAME.match(wav, place)):
         name, size = struct.unpack_from("<4sI", wav, place)

@@ -1,4 +1,4 @@
-"""Runs graphs with ONNX Runtime or LiteRT; the library is imported when a model of its format is loaded."""
+"""Runs graphs with ONNX Runtime or LiteRT; each library is imported only if a model needs it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from estimator_asr_runtime import errors
 
-_AGAIN = "copy the export again, or export again"
+_AGAIN = "copy the export again, or export the model again"
 _GROUP_ROWS = 4  # sequences per run of a graph
 
 
 class OnnxGraph:
-    """A graph that ONNX Runtime runs on the CPU."""
+    """A graph that runs on the CPU with ONNX Runtime."""
 
     def __init__(self, path: str, num_threads: int):
-        """Loads a graph; num_threads is intra_op_num_threads (0 means one for each core).
+        """Loads a graph; num_threads is ONNX Runtime's intra_op_num_threads (0: one thread per core).
 
         Raises errors.UserError if the library is missing or cannot load the file.
         """
@@ -29,7 +29,7 @@ class OnnxGraph:
         self._errors = (ValueError, *(kind for kind in classes if issubclass(kind, Exception)))
         options = library.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = num_threads, 1
-        options.log_severity_level = 4  # fatal only: errors are raised anyway
+        options.log_severity_level = 4  # logs only fatal errors, because other errors are raised
         self._path, providers = path, ["CPUExecutionProvider"]
         try:
             self._session = library.InferenceSession(path, options, providers=providers)
@@ -38,7 +38,7 @@ class OnnxGraph:
         self._outputs = [output.name for output in self._session.get_outputs()]
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name; raises errors.UserError if the inputs do not fit the graph."""
+        """Returns the outputs, keyed by name; raises errors.UserError if the inputs do not fit the graph."""
         try:
             return dict(zip(self._outputs, self._session.run(None, dict(inputs))))
         except self._errors as error:
@@ -46,10 +46,10 @@ class OnnxGraph:
 
 
 class LiteRtGraph:
-    """A graph that LiteRT runs on the CPU; inputs and outputs have the names of its tensors."""
+    """A graph that runs on the CPU with LiteRT; inputs and outputs are named after its tensors."""
 
     def __init__(self, path: str, num_threads: int):
-        """Loads a graph; if num_threads is 0, the library chooses the number.
+        """Loads a graph; if num_threads is 0, LiteRT chooses the number of threads.
 
         Raises errors.UserError if the library is missing or cannot load the file.
         """
@@ -61,7 +61,7 @@ class LiteRtGraph:
             raise _as_user_error(path, "loaded", error) from error
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the outputs by name; raises errors.UserError if the inputs do not fit the graph."""
+        """Returns the outputs, keyed by name; raises errors.UserError if the inputs do not fit the graph."""
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError, KeyError) as error:
@@ -84,7 +84,7 @@ Graph = OnnxGraph | LiteRtGraph
 
 
 class Backend(NamedTuple):
-    """A format of graphs: the class that runs them, their file suffix, and the library that is needed."""
+    """A graph format: the class that runs such graphs, their file suffix, and the library needed."""
 
     graph: type
     suffix: str
@@ -98,14 +98,15 @@ BACKENDS = {  # the keys are the formats in model.json
 
 
 def is_installed(name: str) -> bool:
-    """Returns True if the library of a format is installed."""
+    """Returns True if the library for a format is installed."""
     return importlib.util.find_spec(BACKENDS[name].library) is not None
 
 
 def run_on_sequences(graph: Graph, sequences: Sequence[Sequence[int]], **others) -> dict[str, np.ndarray]:
-    """Returns the outputs of a graph for sequences of token ids; the graph runs on a few at a time.
+    """Runs a graph on sequences of token ids, a few at a time; returns all outputs, keyed by name.
 
-    The graph's memory grows with the number of sequences times the longest length, to which all are padded.
+    The graph's memory grows with the number of sequences times the longest length, to which all sequences are
+    padded. `others` are further inputs, the same in each run.
     """
     num_tokens = np.array(list(map(len, sequences)), np.int32)
     token_ids = np.zeros([len(sequences), max(np.max(num_tokens), 1)], np.int32)

@@ -14,7 +14,7 @@ import numpy as np
 from estimator_asr_runtime import model_json
 
 _HASH_FACTOR = 6364136223846793005  # multiplier of Knuth's 64-bit linear congruential generator MMIX
-_EMPTY_HASH, _NO_HASH = 1, -1  # hash of the empty prefix, and a stand-in for its missing parent
+_EMPTY_HASH, _NO_HASH = 1, -1  # hash of the empty prefix, and a placeholder for the hash of its parent
 
 
 class Hypothesis(NamedTuple):
@@ -26,17 +26,17 @@ class Hypothesis(NamedTuple):
 
 
 class _Frames(NamedTuple):
-    """The frames that are searched, first to last."""
+    """The frames to search, in order."""
 
     probs: np.ndarray  # float32 [num_searched, num_classes]
-    token_probs: np.ndarray  # float32 [num_searched, num_candidates], the most probable tokens, best first
-    token_ids: np.ndarray  # int64 [num_searched, num_candidates]
-    follow_token: np.ndarray  # bool [num_searched], False if frames were skipped just before
-    skipped_score: np.float32  # log probability of the blanks of the skipped frames
+    token_probs: np.ndarray  # float32 [num_searched, num_candidates], highest probabilities, best first
+    token_ids: np.ndarray  # int64 [num_searched, num_candidates], tokens with these probabilities
+    follow_token: np.ndarray  # bool [num_searched], False if the previous frame was skipped
+    skipped_score: np.float32  # log probability of blanks in all skipped frames
 
 
 class _Beam(NamedTuple):
-    """The best prefixes of nonzero probability, best first; arrays are int64 [width] unless noted."""
+    """The best prefixes with a nonzero probability, best first; arrays are int64 [width] unless noted."""
 
     blank_probs: np.ndarray  # float32, scaled probabilities of the paths that end with a blank
     token_probs: np.ndarray  # float32, scaled probabilities of the paths that end with the last token
@@ -44,14 +44,14 @@ class _Beam(NamedTuple):
     parents: np.ndarray  # hashes of the prefixes without their last token
     last_ids: np.ndarray
     bonuses: np.ndarray  # float32, sums of token_bonus and the scorers' scores
-    states: tuple[np.ndarray, ...]  # one array of states for each scorer
+    states: tuple[np.ndarray, ...]  # one array of states per scorer
     nodes: list[tuple]  # (node of the parent prefix, last token); () for the empty prefix
 
 
 def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence = ()) -> list[Hypothesis]:
-    """Returns the most probable token sequences, best first: up to beam_width, or one if greedy.
+    """Returns the most probable token sequences, best first: up to beam_width, or one with greedy decoding.
 
-    log_probs is float32 [num_frames, num_classes], the blank is the last class; for scorers see ngrams.py.
+    log_probs is float32 [num_frames, num_classes]; the blank is the last class. For scorers, see ngrams.py.
     """
     if decode.decoding == "greedy":
         score = np.sum(np.max(log_probs, axis=1), dtype=np.float32)
@@ -61,7 +61,7 @@ def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence =
         beam, scale = _make_first(log_probs.shape[1] - 1, scorers), 0.0
         for i in range(len(frames.probs)):
             beam, norm = _step(decode, frames, i, beam, scorers)
-            scale += float(np.log(norm))  # float32 would lose digits over a minute of audio
+            scale += float(np.log(norm))  # float32 would lose precision over a minute of audio
     acoustic = np.log(beam.blank_probs + beam.token_probs) + np.float32(scale + float(frames.skipped_score))
     ends = [scorer.finish(states) for scorer, states in zip(scorers, beam.states)]
     scores = acoustic + sum(ends, beam.bonuses)
@@ -70,14 +70,14 @@ def search(decode: model_json.Decode, log_probs: np.ndarray, scorers: Sequence =
 
 
 def best_path(log_probs: np.ndarray) -> list[int]:
-    """Returns the best class of every frame, with repeats merged and blanks dropped (Graves et al., 2006)."""
+    """Returns the best class for each frame, with repeats merged and blanks removed (Graves et al., 2006)."""
     best = np.argmax(log_probs, axis=1)
     is_new = np.diff(best, prepend=-1) != 0
     return best[is_new & (best < log_probs.shape[1] - 1)].tolist()
 
 
 def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
-    """Returns all frames except those whose blank is more probable than skipped_blank (1 skips none)."""
+    """Returns all frames except those whose blank probability exceeds skipped_blank (1 skips no frames)."""
     probs = np.exp(log_probs)
     is_skipped = probs[:, -1] > np.float32(decode.skipped_blank)
     positions = np.flatnonzero(~is_skipped)
@@ -91,15 +91,15 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
 
 
 def _find_best(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns the places of the `count` highest of values [rows, size], best first: int64 [rows, count].
+    """Returns the column indices of the `count` highest values in each row, best first, int64 [rows, count].
 
-    Of equal values the first one comes first. Each row is cut into about 4 x count blocks: the count-th
-    highest of the block maxima is a lower bound, and values below it need not be sorted.
+    `values` is [rows, size]; equal values keep their order. Each row is cut into about 4 x count blocks. The
+    count-th highest block maximum is a lower bound, so values below this bound need not be sorted.
     """
     starts = np.arange(0, values.shape[1], max(values.shape[1] // (4 * count), 1))
     highest = np.maximum.reduceat(values, starts, axis=1)
     bounds = np.partition(highest, -count, axis=1)[:, -count, None]
-    rows, places = np.nonzero(values >= bounds)  # each row has at least `count` of them
+    rows, places = np.nonzero(values >= bounds)  # each row has at least `count` such values
     order = np.lexsort((places, -values[rows, places], rows))
     return places[order][np.searchsorted(rows, np.arange(len(values)))[:, None] + np.arange(count)]
 
@@ -112,7 +112,7 @@ def _make_first(blank_id: int, scorers) -> _Beam:
 
 
 def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, scorers):
-    """Extends a beam by frame i; returns the new beam and the norm that scaled its probabilities."""
+    """Extends a beam by frame i; returns the new beam and the norm by which probabilities were divided."""
     token_ids, count = frames.token_ids[i], frames.token_ids.shape[1]
     stay, ended, extended = _extend(frames, i, beam)
     bonuses, states = _score(decode, scorers, beam, token_ids)
@@ -138,19 +138,19 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
 
 
 def _extend(frames: _Frames, i: int, beam: _Beam):
-    """Adds a frame to each prefix.
+    """Computes the probabilities of each prefix and of its extensions after frame i.
 
-    Returns three probabilities: of the same prefix ending with its last token, and with a blank, float32
-    [width]; and of the prefix extended by each token, float32 [width, tokens].
+    Returns the probabilities that the prefix is unchanged and ends with its last token, and that it ends with
+    a blank, both float32 [width]; and that each token extends the prefix, float32 [width, tokens].
     """
     probs = beam.blank_probs + beam.token_probs
-    # Skipped frames count as a blank before the token that follows them.
+    # Skipped frames count as a blank before the next token.
     same_token, blank_probs = (beam.token_probs, beam.blank_probs) if frames.follow_token[i] else (0, probs)
     # A token that equals the last one extends the prefix only after a blank.
     last_ids, after_blank, after_all = beam.last_ids[:, None], blank_probs[:, None], probs[:, None]
     is_last = last_ids == frames.token_ids[i]
     extended = np.where(is_last, after_blank, after_all) * frames.token_probs[i]
-    is_parent = beam.hashes[:, None] == beam.parents  # [i, j]: prefix i is the parent of prefix j
+    is_parent = beam.hashes[:, None] == beam.parents  # [i, j]: True if prefix i is the parent of prefix j
     extended *= ~(is_parent @ is_last)  # drops extensions that are already in the beam
     from_parent = np.where(last_ids == beam.last_ids, after_blank, after_all) * is_parent
     stay = (same_token + np.sum(from_parent, axis=0)) * frames.probs[i, beam.last_ids]
@@ -158,7 +158,7 @@ def _extend(frames: _Frames, i: int, beam: _Beam):
 
 
 def _score(decode: model_json.Decode, scorers, beam: _Beam, token_ids: np.ndarray):
-    """Returns the bonuses and scorer states of all candidates, [width x (1 + tokens)]."""
+    """Returns the bonuses and the scorers' states for all candidates, [width x (1 + tokens)]."""
     extended = [scorer.extend(old, token_ids) for scorer, old in zip(scorers, beam.states)]
     count = len(token_ids)
     added = sum((scores for scores, _ in extended), np.float32(decode.token_bonus))
@@ -174,7 +174,7 @@ def _join(alone: np.ndarray, extended: np.ndarray, num_tokens: int) -> np.ndarra
 
 
 def _trace(node: tuple) -> tuple[int, ...]:
-    """Returns the tokens of a prefix, first to last."""
+    """Returns the tokens of a prefix, in order."""
     ids = []
     while node:
         node, token = node

@@ -1,7 +1,7 @@
-"""Beam search for the characters of sentences: scores the language model's candidates with an n-gram model.
+"""Beam search that chooses among the language model's characters with the help of an n-gram model.
 
-Equivalent to estimator_asr/decoding/search/character_search.py. All sentences of an utterance are searched at
-once.
+Equivalent to estimator_asr/decoding/search/character_search.py. All hypotheses for an utterance are searched
+together.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _LOWEST = np.float32(-1e4)  # lower log probabilities in the graph's output mark
 
 
 class Sentences(NamedTuple):
-    """The best characters of each sentence."""
+    """The best characters for each sentence."""
 
     characters: np.ndarray  # int32 [rows, length], -1 at padding
     scores: np.ndarray  # float32 [rows], log probability of the candidates plus the n-gram scores
-    probs: np.ndarray  # float32 [rows, length], of each character given all others; 1 at padding
+    probs: np.ndarray  # float32 [rows, length], probability of each character given all others; 1 at padding
 
 
 class Lattice(NamedTuple):
-    """The most probable candidates of each token, best first; log_probs below _LOWEST mark missing ones."""
+    """The best candidates for each token, best first; log_probs below _LOWEST mark missing candidates."""
 
     characters: np.ndarray  # int32 [rows, length, count]
     log_probs: np.ndarray  # float32 [rows, length, count]
 
 
 def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
-    """Returns the best candidate of each token, -1 if there is none; num_tokens is int32 [rows]."""
+    """Returns the best candidate for each token, or -1 if there is none; num_tokens is int32 [rows]."""
     exists = _is_real(lattice, num_tokens) & (lattice.log_probs[..., 0] > _LOWEST)
     log_probs = np.where(exists, lattice.log_probs[..., 0], np.float32(0))
     characters = np.where(exists, lattice.characters[..., 0], -1)
@@ -40,7 +40,7 @@ def take_first(lattice: Lattice, num_tokens: np.ndarray) -> Sentences:
 
 
 def search(lattice: Lattice, num_tokens: np.ndarray, scorer: ngrams.NgramScorer, width: int) -> Sentences:
-    """Searches with a beam of the `width` best sentences; num_tokens is int32 [rows]."""
+    """Returns the best sentences that a beam of `width` hypotheses finds; num_tokens is int32 [rows]."""
     exists = lattice.log_probs > _LOWEST
     lattice = Lattice(
         np.where(exists, lattice.characters, 0), np.where(exists, lattice.log_probs, IMPOSSIBLE)
@@ -65,7 +65,7 @@ def _is_real(lattice: Lattice, num_tokens: np.ndarray) -> np.ndarray:
 def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer) -> tuple[np.ndarray, np.ndarray]:
     """Returns the beam's scores, float32 [rows, width], and paths, int [rows, width, length, 2].
 
-    For each token, a path holds the index of the chosen candidate, and the scorer's state before the token.
+    For each token, a path contains the index of the chosen candidate and the scorer's state before the token.
     """
     rows, length, count = lattice.characters.shape
     places = np.broadcast_to(np.arange(width), [rows, width])
@@ -87,11 +87,11 @@ def _run(width: int, lattice: Lattice, num_tokens: np.ndarray, scorer) -> tuple[
 
 
 def _score_alternatives(lattice: Lattice, characters, states, num_tokens, scorer) -> np.ndarray:
-    """Scores each candidate with all other characters unchanged; float32 [rows, length, count]."""
+    """Returns each candidate's score if no other character changes, float32 [rows, length, count]."""
     rows, length, count = lattice.characters.shape
     added, after = scorer.extend(states.reshape(-1, 1), lattice.characters.reshape(-1, count))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # later characters whose context has the candidate
+    for offset in range(1, scorer.context_length + 1):  # characters with the candidate in their context
         following = np.pad(characters[:, offset:], [[0, 0], [0, min(offset, length)]])
         added, extended = scorer.extend(after, np.maximum(following.reshape(-1, 1), 0))
         place = (np.arange(length) + offset - num_tokens[:, None]).reshape(-1, 1)

@@ -1,4 +1,4 @@
-"""Hotwords: their format, the automaton that favours them in the search, and how transcripts show them.
+"""Parses hotwords, favours them in the search, and writes them into transcripts. Examples of hotwords:
 
     神雕侠侣 shen2 diao1 xia2 lv3         one syllable for each character
     神雕侠侣 shen2 diao1 xia2 lv3 2.5     with a boost (a natural logarithm)
@@ -22,14 +22,14 @@ DEFAULT_BOOST = 4.0
 _MOST_BOOST = 1_000_000
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
-_HEAD_START = np.float32(0.1)  # incomplete phrases get this x boost x matched fraction
-_HIGHEST_LOG_PROB = -1e-6  # limits log odds to 14
-_HEARD = 6.0  # added to the boost when it is compared with other characters' log odds, see in_graph.py
-_FORM = "WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with one syllable per character"
+_HEAD_START = np.float32(0.1)  # an incomplete phrase gets 0.1 x its boost x the fraction that has matched
+_HIGHEST_LOG_PROB = -1e-6  # limits log odds to about 14
+_HEARD = 6.0  # added to the boost before comparing it with other characters' log odds; see in_graph.py
+_FORM = "WORD pin1 yin1 or, to set a boost, WORD pin1 yin1 6, with one syllable per character"
 
 
 class Hotword(NamedTuple):
-    """A word with a token for each character."""
+    """A word, with one token id per character."""
 
     characters: str
     ids: tuple[int, ...]
@@ -37,7 +37,7 @@ class Hotword(NamedTuple):
 
 
 def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
-    """Parses hotwords; skips those with a syllable that the acoustic model lacks.
+    """Parses hotwords; skips hotwords that contain a syllable missing from the acoustic model.
 
     Raises errors.UserError if a line is malformed, or the model does not support hotwords.
     """
@@ -45,7 +45,7 @@ def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
     if lines and (settings.token_type not in _TOKEN_TYPES or settings.acoustic.decoding != "beam"):
         raise errors.UserError(
             f"{model.path} does not support hotwords, because it is not a syllable model with beam search; "
-            "export one with --decoding=beam, or omit the hotwords"
+            "export a syllable model with --decoding=beam, or omit the hotwords"
         )
     ids = {token: index for index, token in enumerate(model.tokens)}
     spell = _without_tone if settings.token_type == "toneless" else str.lower
@@ -82,7 +82,7 @@ def _without_tone(syllable: str) -> str:
 
 
 class HotwordScorer:
-    """A scorer that adds the boosts of phrases (see ngrams.py): the automaton of Aho and Corasick (1975).
+    """A scorer (see ngrams.py) that boosts phrases by means of an Aho-Corasick automaton (1975).
 
     A state is the longest suffix of the tokens so far that is a prefix of a phrase. An incomplete phrase has
     a potential, a bonus that keeps it in the beam and is withdrawn when the match ends or fails.
@@ -101,9 +101,9 @@ class HotwordScorer:
         return 0
 
     def extend(self, states: np.ndarray, token_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the scores and states after each token, [width, tokens], for states [width], ids [tokens].
+        """Returns scores and next states, [width, tokens], for `states` [width] and `token_ids` [tokens].
 
-        A score is the change of the potential plus the boosts of completed phrases.
+        A score is the change in the potential plus the boosts of completed phrases.
         """
         tokens = token_ids.tolist()
         first_states = [self._states.get((token,), 0) for token in tokens]
@@ -124,13 +124,13 @@ class HotwordScorer:
         for ids, state in self._states.items():
             if len(ids) > 1:
                 after[self._states[ids[:-1]]][ids[-1]] = state
-        for ids, state in self._states.items():  # longer ones back off to shorter ones, which come first
+        for ids, state in self._states.items():  # states back off to shorter suffixes, which come first
             if ids:
                 after[state] = {**after[self._back_off(ids)], **after[state]}
         return after
 
     def _sum_boosts(self, hotwords: Sequence[Hotword]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the potential of each state, and the boosts of the phrases that end there."""
+        """Returns the potential of each state, and the total boost of the phrases that end in that state."""
         potentials, completed = np.zeros([2, len(self._states)], np.float32)
         for _, ids, boost in hotwords:
             for length in range(1, len(ids)):
@@ -146,11 +146,11 @@ class HotwordScorer:
 
 
 def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[int]) -> writing.Written:
-    """Replaces the strings of each hotword's tokens with its characters; `ids` holds each string's token.
+    """Replaces the strings for each hotword's tokens with the hotword's characters; `ids` are the tokens.
 
-    Strings stay as they are if their log odds exceed the boost of the hotword by more than 6.
+    Strings are kept if their log odds exceed the hotword's boost by more than 6.
     """
-    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of equal ids counts
+    by_ids = {word.ids: word for word in reversed(hotwords)}  # if ids are equal, the first hotword counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0
     longest = max(map(len, by_ids), default=0)
     while start < len(ids):

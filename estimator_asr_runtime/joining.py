@@ -1,6 +1,6 @@
-"""How tokens become text, which tokens are syllables, and how initials and finals become syllables.
+"""Joins tokens into text, and initials and finals into syllables; defines which tokens are syllables.
 
-Equivalent to vocabulary.py and syllables.py of tfrecord_builder/data, saved_model/model_pairs.py and
+Equivalent to vocabulary.py and syllables.py in tfrecord_builder/data, saved_model/model_pairs.py and
 estimator_asr/decoding/sequences.py.
 """
 
@@ -70,7 +70,7 @@ def join_syllables(tokens: Sequence[str]) -> list[str]:
 
 
 def merge_times(times: token_times.TokenTimes, tokens: Sequence[str]) -> token_times.TokenTimes:
-    """Returns the times of syllables, given those of their initials and finals."""
+    """Returns the times of syllables, merged from the times of their initials and finals."""
     is_initial = [bool(re.fullmatch(INITIAL, token)) for token in tokens]
     is_final = [bool(re.fullmatch(FINAL, token)) for token in tokens]
     ends_syllable = [i > 0 and is_initial[i - 1] and is_final[i] for i in range(len(tokens))]

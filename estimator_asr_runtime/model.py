@@ -15,7 +15,7 @@ UNKNOWN_ID = 0  # token id of <unk>
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """Everything that recognition needs; without a language model, its parts are None or empty."""
+    """Everything that recognition needs; the fields for missing parts are None or empty."""
 
     path: str
     settings: model_json.ModelJson
@@ -30,10 +30,10 @@ class Model:
 
 
 def find(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
-    """Returns a format's directory: `path` itself, or one in a version or in an export's newest version.
+    """Returns a format's directory; `path` is that directory, a version, or an export.
 
-    If several allowed formats exist, the first one whose library is installed is chosen. If none exists,
-    `path` or the newest version is returned.
+    In an export, the newest version is used. If several allowed formats exist, the first one whose library is
+    installed is chosen. If no allowed format exists, `path` or the newest version is returned.
     """
     if os.path.lexists(os.path.join(path, model_json.FILE)) or not os.path.isdir(path):
         return path
@@ -55,7 +55,7 @@ def load(directory: str, num_threads: int = 0) -> Model:
     """Loads a model directory.
 
     Args:
-        directory: contains model.json.
+        directory: path of a directory that contains model.json.
         num_threads: threads per graph; if 0, the library chooses the number.
 
     Raises:

@@ -19,14 +19,14 @@ from estimator_asr_runtime import backends, errors, joining
 FILE = "model.json"
 LAYOUT = 1
 FORMATS = tuple(backends.BACKENDS)
-_AGAIN = "copy the export again, or export again"
-_OTHER_RELEASE = "install the release of estimator-asr-runtime that belongs to the export"
+_AGAIN = "copy the export again, or export the model again"
+_OTHER_RELEASE = "install the release of estimator-asr-runtime that matches the export"
 _BLOCK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Decode:
-    """Settings of decoding; the fields are the same as in estimator_asr's DecodeConfig."""
+    """Decoding settings; the fields are the same as in estimator_asr's DecodeConfig."""
 
     decoding: str  # beam or greedy
     beam_width: int
@@ -42,14 +42,14 @@ class Decode:
 
 @dataclasses.dataclass(frozen=True)
 class ModelJson:
-    """The content of model.json."""
+    """The contents of model.json."""
 
     format: str  # one of FORMATS
     sample_rate: int  # Hz
     max_seconds: int  # length of the longest utterance
     min_samples: int  # samples in one frame; shorter audio counts as empty
     token_type: str  # a key of joining.JOININGS
-    output_seconds: float  # frame shift of log_probs
+    output_seconds: float  # frame shift of log_probs, in seconds
     acoustic: Decode
     language: Optional[Decode]  # None if there is no language model
     files: Mapping[str, Mapping]  # file name -> num_bytes and sha256
@@ -68,9 +68,9 @@ class ModelJson:
 def load(directory: str) -> ModelJson:
     """Reads model.json; checks its digest and the digests of the files that it lists.
 
-    A matching digest means that the file is unchanged since the export, so its content is not checked.
+    A matching digest means that the file has not changed since the export, so its values are trusted.
 
-    Raises errors.UserError if model.json or a file is missing or damaged, or if the layout differs.
+    Raises errors.UserError if model.json or a file is missing or damaged, or this release cannot read it.
     """
     path = os.path.join(directory, FILE)
     values, is_intact = _read(path)
@@ -92,7 +92,7 @@ def load(directory: str) -> ModelJson:
 
 
 def _read(path: str) -> tuple[dict, bool]:
-    """Returns the fields except sha256, and whether sha256 is their digest."""
+    """Returns all fields except sha256, and True if sha256 is the digest of these fields."""
     _check_regular(path)
     try:
         with open(path, encoding="utf-8") as file:
@@ -123,7 +123,7 @@ def _check_regular(path: str) -> None:
 
 
 def find_digest(path: str) -> str:
-    """Returns the SHA-256 of a file, in hexadecimal; raises OSError."""
+    """Returns the SHA-256 of a file, in hexadecimal; raises OSError if it cannot be read."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -141,4 +141,6 @@ def _check_file(path: str, num_bytes: int, sha256: str) -> None:
     except OSError as error:
         raise errors.UserError(f"{path}: {error.strerror}; {_AGAIN}") from error
     if digest != sha256:
-        raise errors.UserError(f"{path} is damaged, because its SHA-256 is not the one in {FILE}; {_AGAIN}")
+        raise errors.UserError(
+            f"{path} is damaged: its contents do not match the SHA-256 in {FILE}; {_AGAIN}"
+        )

@@ -1,11 +1,11 @@
-"""N-gram models of an export, and the scorer that adds their log probabilities to a search.
+"""Loads an export's n-gram models, and adds their log probabilities to the scores in a search.
 
-Equivalent to ngrams/back_off.py and search/scorers.py of estimator_asr/decoding. A scorer has three methods:
+Equivalent to ngrams/back_off.py and search/scorers.py in estimator_asr/decoding. A scorer has three methods:
 
     start()                      returns the state of the empty prefix, int
-    extend(states, token_ids)    returns the scores, float32 [..., width, tokens], of tokens int [..., tokens]
-                                 after states int [..., width], and the states after the tokens
-    finish(states)               returns the scores of the utterance's end, float32 of the states' shape
+    extend(states, token_ids)    returns the scores of token_ids, int [..., tokens], after states, int
+                                 [..., width], as float32 [..., width, tokens], and the next states
+    finish(states)               returns the scores of ending the utterance, float32, shaped like states
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BackOffArrays(NamedTuple):
                              = unigram_log_probs[token], then unigram_states[token]        if state is 0
                              = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
 
-    After order - 1 back-offs the state is 0.
+    After at most order - 1 back-offs, the state is 0.
     """
 
     order: np.ndarray  # int [], length of the longest n-grams
@@ -44,16 +44,16 @@ def load(path: str) -> BackOffArrays:
 
 
 class NgramScorer:
-    """A scorer that adds weight * log p(token | state) of a back-off n-gram model.
+    """A scorer that returns weight * log p(token | state) from a back-off n-gram model.
 
-    A state is the longest suffix of a prefix that the model knows as a context.
+    A state stands for the longest suffix of a prefix that is a context in the model.
     """
 
     def __init__(self, arrays: BackOffArrays, weight: float):
         self.context_length = int(arrays.order) - 1  # a score depends on at most this many previous tokens
         self._arrays, self._weight = arrays, np.float32(weight)
         self._num_tokens = len(arrays.unigram_log_probs)
-        # First the 1-grams, in the order of the token ids, then the n-grams in the order of the keys.
+        # Both arrays contain the 1-grams, ordered by token id, and then the n-grams, ordered by key.
         self._log_probs = np.concatenate([arrays.unigram_log_probs, arrays.log_probs])
         self._next_states = np.concatenate([arrays.unigram_states, arrays.next_states])
 
@@ -84,7 +84,7 @@ class NgramScorer:
         return self._weight * self._arrays.end_log_probs[states]
 
     def _look_up(self, contexts, tokens) -> tuple[np.ndarray, np.ndarray]:
-        """Returns each n-gram's index in the keys, and whether the n-gram exists."""
+        """Returns each n-gram's index in the keys, and a bool that is True if the n-gram exists."""
         keys = self._arrays.keys
         candidates = contexts.astype(np.int64) * self._num_tokens + tokens
         places = np.minimum(np.searchsorted(keys, candidates), len(keys) - 1)

@@ -1,7 +1,7 @@
-"""Writes a web page that transcribes the microphone in the browser, without computing on a server.
+"""Writes a web page that transcribes speech from the microphone entirely in the browser.
 
-The page has the model's model.json, with what web/model.js needs besides: rules for joining tokens, the
-library among the files, and n-gram models whose arrays have a file each:
+The page contains the model's model.json with additions that web/model.js needs: rules for joining tokens, the
+library's entry in files, and n-gram models, each of whose arrays is stored in its own file:
 
 {"sample_rate": 16000, ..., "files": {"ort.wasm": {"num_bytes": 11905541, "sha256": "0a1b..."}, ...},
  "ngrams": {"acoustic": null, "language": {"order": 3, "start_state": 1, "arrays": {
@@ -29,11 +29,11 @@ import numpy as np
 from estimator_asr_runtime import errors, joining, model, model_json, ngrams
 
 _WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
-# The build for WebAssembly only, which includes the loader; one thread needs no other file.
+# The WebAssembly-only build, which includes the loader; a single thread needs no other files.
 _SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
 _EPILOG = """\
-The model is an export of estimator_asr as ONNX. onnxruntime-web is an npm package, release 1.21 or later;
+The model must be an ONNX export from estimator_asr. onnxruntime-web is an npm package, release 1.21 or later;
 `npm pack onnxruntime-web` downloads it, and tar unpacks it into a directory named package. The output
 directory contains everything that the page needs; the page uses no other server, and audio stays in the
 browser. Any static web server can serve it. Browsers allow a page to use the microphone only over https or on
@@ -47,14 +47,14 @@ examples:
 
 
 class Library(NamedTuple):
-    """Paths of the two files of onnxruntime-web."""
+    """Paths of the two files from onnxruntime-web."""
 
     script: str
     wasm: str
 
 
 def find_library(directory: str) -> Library:
-    """Returns the files in the directory of the npm package, or in its directory dist.
+    """Returns the library's files, found in the npm package's directory or its subdirectory dist.
 
     Raises errors.UserError if a file is missing.
     """
@@ -64,7 +64,7 @@ def find_library(directory: str) -> Library:
             return library
     raise errors.UserError(
         f"{directory} does not contain dist/{_SCRIPT} and dist/{_WASM} of onnxruntime-web 1.21 or later; "
-        "run `npm pack onnxruntime-web`, unpack it with tar and pass its directory, package"
+        "run `npm pack onnxruntime-web`, unpack the archive with tar, and pass the directory package"
     )
 
 
@@ -86,7 +86,7 @@ def write(model_dir: str, library_dir: str, output_dir: str) -> int:
     """Writes the page into a new or empty directory; returns the size of the page in bytes.
 
     Raises errors.UserError if the model is damaged or not ONNX, onnxruntime-web is missing, or the
-    output directory has files or cannot be written.
+    output directory is not empty or cannot be written.
     """
     library = find_library(library_dir)
     _check_output(output_dir)
@@ -126,7 +126,7 @@ def _write_whole(loaded: model.Model, library: Library, output_dir: str) -> int:
 def _write_files(loaded: model.Model, library: Library, directory: str) -> int:
     """Writes all files into a new directory; returns their total size in bytes."""
     shutil.copytree(_WEB_DIR, directory)
-    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # some servers do not know .mjs
+    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # some servers do not know the type of .mjs
     os.mkdir(os.path.join(directory, "model"))
     for name in loaded.settings.files:
         if not name.endswith(".npz"):
@@ -154,7 +154,7 @@ def _read_settings(loaded: model.Model) -> dict:
         **values,
         "joining": loaded.settings.joining._asdict(),
         "syllable_pattern": loaded.settings.syllable_pattern,
-        "syllables": {  # how initials and finals form syllables
+        "syllables": {  # rules for joining initials and finals into syllables
             "joining": joining.JOININGS["initial_final"]._asdict(),
             "initial": joining.INITIAL,
             "final": joining.FINAL,
@@ -163,7 +163,7 @@ def _read_settings(loaded: model.Model) -> dict:
 
 
 def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
-    """Writes the arrays of an n-gram model; returns its entry in model.json, or None without a model."""
+    """Writes an n-gram model's arrays; returns its entry for model.json, or None if it does not exist."""
     if getattr(loaded, f"{part}_ngram") is None:
         return None
     arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))
@@ -199,7 +199,7 @@ def _make_parser() -> argparse.ArgumentParser:
         required=True,
         type=os.path.expanduser,
         metavar="EXPORT",
-        help="export directory that contains an ONNX model, a version in it, or a version's directory onnx",
+        help="export directory with an ONNX model, one of its versions, or a version's onnx directory",
     )
     parser.add_argument(
         "--onnxruntime_web",

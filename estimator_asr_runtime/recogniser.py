@@ -23,14 +23,14 @@ from estimator_asr_runtime import (
 )
 from estimator_asr_runtime import model as model_lib
 
-_TOLERANCE = 0.01  # allowed error of log probabilities
+_TOLERANCE = 0.01  # allowed error in log probabilities
 
 
 class Recogniser:
     """Recognises utterances with a loaded model."""
 
     def __init__(self, model: model_lib.Model, words: Sequence[str] = ()):
-        """`words` are hotwords for all utterances, in the format that hotwords.py describes.
+        """Parses `words`, the hotwords for all utterances; for their format, see hotwords.py.
 
         Raises errors.UserError if a hotword is malformed, or the model does not support hotwords.
         """
@@ -38,9 +38,9 @@ class Recogniser:
         self._scorers = _list_scorers(model, self._hotwords)
 
     def recognise_file(self, path: str) -> dict:
-        """Recognises an audio file in any format of libsndfile; see recognise.
+        """Recognises an audio file in any format that libsndfile supports.
 
-        Raises errors.UserError if the file cannot be opened.
+        For the result, see recognise; for the errors, see audio.read and recognise.
         """
         settings = self._model.settings
         read = audio.read(path, settings.sample_rate, settings.max_seconds)
@@ -50,13 +50,13 @@ class Recogniser:
         return {**result, "status": read.status} if result["status"] == statuses.OK else result
 
     def recognise(self, waveform: np.ndarray) -> dict:
-        """Recognises an utterance, float32 [num_samples] at the sample rate of the model, full scale 1.
+        """Recognises a waveform, float32 [num_samples] at the model's sample rate, with full scale 1.
 
         Returns:
-            A dict of transcript, pinyin and greedy_pinyin (str; greedy_pinyin is from greedy decoding),
-            acoustic_score, language_score and confidence (float), status (str, see statuses.py); characters,
-            a list of dicts with character, pinyin, start and end (seconds) and confidence; n_best, a list of
-            dicts with transcript and score, best first.
+            A dict of transcript, pinyin and greedy_pinyin (str; greedy_pinyin comes from greedy decoding);
+            acoustic_score, language_score and confidence (float); status (str, see statuses.py); characters,
+            a list of dicts with character, pinyin, start and end (in seconds) and confidence; and n_best, a
+            list of dicts with transcript and score, best first.
 
         Raises:
             errors.UserError: the type or rank of the waveform is wrong, or the graphs return invalid
@@ -64,9 +64,9 @@ class Recogniser:
         """
         settings = self._model.settings
         if waveform.dtype.kind != "f" or waveform.ndim != 1:
-            kind = f"{waveform.dtype} of rank {waveform.ndim}"
+            kind = f"type {waveform.dtype} and rank {waveform.ndim}"
             raise errors.UserError(
-                f"the waveform is {kind}, expected float32 of rank 1 with full scale 1; convert it"
+                f"the waveform has {kind}, expected float32 and rank 1 (full scale is 1); convert it"
             )
         max_samples = settings.max_seconds * settings.sample_rate
         status = statuses.check(waveform, settings.min_samples, max_samples)
@@ -116,7 +116,7 @@ class Recogniser:
         return [hotwords.write(self._hotwords, spelling, hypothesis.ids) for spelling, hypothesis in pairs]
 
     def _describe_characters(self, spelling: writing.Written, units: Sequence[str], times) -> dict:
-        """Returns the characters and their mean confidence; each string has a unit (its pinyin) and times."""
+        """Returns the characters and their mean confidence; `units` is the pinyin of each string."""
         settings = self._model.settings
         confidences = ranking.calibrate(times.probs * spelling.probs, settings.acoustic)
         seconds = np.float32(settings.output_seconds)
@@ -142,7 +142,7 @@ def make_empty(status: str) -> dict:
 
 
 def _are_log_probs(log_probs: np.ndarray) -> bool:
-    """Returns True if there are frames and each frame's highest value is possible in a distribution."""
+    """Returns True if there are frames, and each frame's highest value could be a log probability."""
     highest, lowest_possible = np.max(log_probs, axis=1), -np.log(log_probs.shape[1])
     is_possible = (highest > lowest_possible - _TOLERANCE) & (highest < _TOLERANCE)  # False for NaN
     return len(log_probs) > 0 and bool(np.all(is_possible))
@@ -155,7 +155,7 @@ def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> 
 
 
 def _attend(model: model_lib.Model, encoding: np.ndarray, hypotheses: list) -> list[beam_search.Hypothesis]:
-    """Adds the weighted scores of the attention decoder; returns the hypotheses, best first."""
+    """Adds the attention decoder's weighted scores; returns the rescored hypotheses, best first."""
     ids = [hypothesis.ids for hypothesis in hypotheses]
     outputs = backends.run_on_sequences(model.decoder, ids, encoding=encoding)
     added = np.float32(model.settings.acoustic.attention_weight) * outputs["scores"]

@@ -1,8 +1,8 @@
-"""Resampling with a windowed sinc, by the method of estimator_asr/exporting/saved_model/resampling.py.
+"""Resamples with a windowed sinc, in the same way as estimator_asr/exporting/saved_model/resampling.py.
 
-The output is computed in blocks, each the product of its input samples and a matrix of filter weights, which
-depends on the block's phase, its distance from the input sample before it; all phases are 0 if the ratio of
-the rates is simple.
+The output is computed in blocks. Each block is the product of its input samples and a filter matrix, which
+depends on the block's phase, that is, its distance from the preceding input sample. All phases are 0 if the
+ratio of the rates is simple.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     cutoff = _CUTOFF / max(step / period, 1.0)  # fraction of the input's Nyquist frequency
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)  # input samples on each side of an output sample
     times = np.arange(block) * step / period  # positions of the output samples, in input samples
-    width = 2 * reach + block * step // period + 2  # input samples under a block
+    width = 2 * reach + block * step // period + 2  # input samples that a block depends on
     starts = (
         np.arange(-(-num_samples // block)) * block * step
-    )  # start of each block, in 1/period of an input sample
+    )  # start of each block, in units of 1/period input samples
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(waveform, [reach, 2 * width]), width)
     output = np.empty([len(starts), block], np.float32)
     for phase in np.unique(starts % period):

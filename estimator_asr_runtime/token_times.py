@@ -1,4 +1,4 @@
-"""When each token was spoken: the best CTC path through the tokens (Viterbi).
+"""Finds when each token was spoken, by the best CTC path through the tokens (Viterbi algorithm).
 
 Equivalent to estimator_asr/decoding/search/token_times.py; states as in Graves et al. (2006), section 4.1.
 """
@@ -17,14 +17,14 @@ class TokenTimes(NamedTuple):
     """The frames in which the tokens are emitted; arrays are [num_tokens]."""
 
     starts: np.ndarray  # int64, first frame
-    ends: np.ndarray  # int64, frame after the last
+    ends: np.ndarray  # int64, first frame after the token
     probs: np.ndarray  # float32, highest probability of the token in its frames
 
 
 def align(log_probs: np.ndarray, ids: Sequence[int]) -> TokenTimes:
-    """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes], the blank is the last class.
+    """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes]; the blank is the last class.
 
-    There must be at least one frame, one for each token, and another before each repeated token.
+    There must be at least one frame in total, one per token, and one more before each repeated token.
     """
     states = np.full(2 * len(ids) + 1, log_probs.shape[1] - 1)  # blank, token, blank, ..., token, blank
     states[1::2] = ids

@@ -18,10 +18,10 @@ from typing import Optional
 from estimator_asr_runtime import errors, model, recogniser, statuses
 
 _EPILOG = """\
-The model is an export of estimator_asr as ONNX or LiteRT: EXPORT, whose newest version is used, a version in
-it, or the directory of a format in a version. Its files are checked against the digests in model.json. Audio
-may be WAV, FLAC, Ogg, MP3, AIFF, AU or CAF, with any sample rate and number of channels. Each file is one
-utterance, so cut long recordings at pauses.
+The model must be an ONNX or LiteRT export from estimator_asr. EXPORT is an export directory, whose newest
+version is used, a version in such a directory, or a format's directory in a version. The model's files are
+checked against the digests in model.json. Audio may be WAV, FLAC, Ogg, MP3, AIFF, AU or CAF, with any sample
+rate and number of channels. Each file is one utterance, so cut long recordings at pauses.
 
   --format=text   file<TAB>transcript<TAB>pinyin, one line per file
   --format=json   one object per file, with its name, transcript, pinyin, confidence, status, the start and
@@ -68,7 +68,7 @@ def _read_lines(path: str) -> list[str]:
 
 
 def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
-    """Prints the result of one file; returns 0, or 1 if it was not transcribed."""
+    """Prints the result for one file; returns 0, or 1 if the file was not transcribed."""
     try:
         result = loaded.recognise_file(path)
     except errors.UserError as error:
@@ -117,7 +117,7 @@ def _make_parser() -> argparse.ArgumentParser:
         "--hotwords_file",
         type=os.path.expanduser,
         metavar="FILE",
-        help="file of words to expect, one per line: 乐山 le4 shan1, or with a boost 乐山 le4 shan1 6",
+        help="file with one hotword per line: 乐山 le4 shan1 or, to set a boost, 乐山 le4 shan1 6",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="audio file")
     return parser
@@ -125,7 +125,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 def _parse_count(text: str) -> int:
     if not re.fullmatch("[0-9]{1,4}", text):
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to 9999; pass the number of cores")
+        raise argparse.ArgumentTypeError(f"{text} is not an integer from 0 to 9999; pass a thread count")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Turns tokens into the strings of a transcript: with the language model, or unchanged without one.
+"""Turns tokens into a transcript's strings; if there is no language model, tokens stay unchanged.
 
 Equivalent to convert in estimator_asr/exporting/saved_model/cascade.py.
 """
@@ -63,4 +63,4 @@ def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
     if not is_unknown or re.fullmatch(model.settings.syllable_pattern, token):
         return None
-    return token.lower() if model.settings.token_type == "toneless" else token  # letters are capitals in it
+    return token.lower() if model.settings.token_type == "toneless" else token  # toneless models use capitals

@@ -1,4 +1,4 @@
-"""Runs a builder program by its name, as in `tfrecord-builder build ...`."""
+"""Runs a builder program by name, as in `tfrecord-builder build ...`."""
 
 from __future__ import annotations
 

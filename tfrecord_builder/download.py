@@ -7,8 +7,8 @@ DIR then contains the corpus (data_thchs30, LibriSpeech); the last line of the o
 builds records from it. Each archive is removed after it has been unpacked; until then, the download needs
 about three times the printed size in free disk space.
 
-An interrupted download continues when the same command is run again; a complete one is not repeated. An
-archive that you already have can be put into DIR: it is verified, unpacked and removed like a downloaded one.
+An interrupted download continues when the same command is run again; a complete download is not repeated. An
+archive that you already have can be put into DIR: it is verified, unpacked and removed like the others.
 Every archive must have the MD5 sum that openslr.org publishes.
 """
 
@@ -25,7 +25,7 @@ import urllib.parse
 from typing import Optional
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora.downloading import archives, corpus_directory
+from tfrecord_builder.corpora.downloading import archives, unpacking
 from tfrecord_builder.program import config_flags, program
 
 
@@ -63,11 +63,11 @@ def main(config: DownloadConfig) -> None:
     page = "" if corpus.number is None else f" ({archives.SITE}/{corpus.number})"
     sizes = (
         f"\n{archive.name}: {archive.num_bytes / 1e9:.1f} GB"
-        for archive in corpus_directory.select_archives(corpus, config.parts)
+        for archive in unpacking.select_archives(corpus, config.parts)
     )
     print(f"{corpus.title}{page}: {corpus.licence}{''.join(sizes)}", flush=True)
     mirror = config.mirror.rstrip("/")
-    for name in corpus_directory.download(corpus, config.corpus_dir, config.parts, mirror):
+    for name in unpacking.download(corpus, config.corpus_dir, config.parts, mirror):
         print(f"{name}: already unpacked")
     print(_build_command(config.corpus, os.path.join(config.corpus_dir, corpus.folder)))
 

@@ -13,7 +13,7 @@ _CHECK_PATH = "pass a path that can be read and written"
 _ADVICE = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space; finished work is kept")
 # Error codes of problems that persist after a restart.
 _LASTING = (*_ADVICE, errno.EFBIG, errno.EROFS, errno.EACCES)
-# If TensorFlow cannot write a file, its message has a line such as "PATH; No space left on device".
+# If TensorFlow cannot write a file, its message contains a line such as "PATH; No space left on device".
 _REFUSALS = {os.strerror(code): code for code in _LASTING}
 _TENSORFLOW_REFUSAL = re.compile(
     rf"(?m)^(?: *\(\d+\) [A-Z_]+: )?(.+); ({'|'.join(map(re.escape, _REFUSALS))})$"
@@ -43,7 +43,7 @@ def library_missing(user: str, error: ImportError, extra: str) -> UserError:
 
 
 def describe_refusal(error: Exception) -> Optional[str]:
-    """Describes an OSError, or an OpError of TensorFlow for a file that it cannot write.
+    """Describes an OSError, or a TensorFlow OpError about a file that cannot be written.
 
     Returns None for other errors.
     """
@@ -55,7 +55,7 @@ def describe_refusal(error: Exception) -> Optional[str]:
 
 
 def is_lasting(error: Exception) -> bool:
-    """Returns whether a restart would fail too, because the disk is full or read-only or access is denied."""
+    """Returns True if a restart would fail too: the disk is full or read-only, or access is denied."""
     is_refused = isinstance(error, OSError) and error.errno in _LASTING
     return is_refused or _match_tensorflow(error) is not None
 

@@ -63,7 +63,7 @@ def show(config: ShowConfig) -> None:
     """Prints a record and draws its picture.
 
     Raises:
-      UserError: the data directory, the record or a vocabulary is missing or damaged.
+        errors.UserError: the data directory, the record or a vocabulary is missing or damaged.
     """
     info = dataset_info.DatasetInfo.load(config.data_dir)
     tokens, characters = (
@@ -83,10 +83,10 @@ def find(
     expected: stored_records.RecordSpec,
     utterance_id: Optional[str],
 ) -> LocatedRecord:
-    """Finds an utterance's record; if the id is None, finds the first record, in train if it has any.
+    """Finds an utterance's record; if the id is None, finds the first record, preferably in train.
 
     Raises:
-        UserError: there is no such record, its shard is missing, or the record is damaged.
+        errors.UserError: there is no such record, its shard is missing, or the record is damaged.
     """
     damaged = None
     for split in sorted(info.splits, key=lambda name: (name != "train", name)):

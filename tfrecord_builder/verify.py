@@ -3,9 +3,9 @@
     python -m tfrecord_builder.verify --data_dir=DATA[,DATA2]
     python -m tfrecord_builder.verify --data_dir=DATA --sample=100
 
-Reads every byte and every record, and prints one line per problem with the shard, the record's number (from
-0) and byte offset, and the utterance. The exit code is 1 if there is a problem. --sample also extracts that
-many records from their audio again, and compares them.
+Reads every byte and every record, and prints one line per problem with the shard, the record's 0-based
+number and byte offset, and the utterance. The exit code is 1 if there is a problem. With --sample, the
+features of that many records are also extracted from the audio again and compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfrecord_builder.building.verification import data_directory, reextraction
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.program import config_flags, program, progress_bar
 
-_MAX_LINES = 20  # printed per directory for each kind of problem
+_MAX_LINES = 20  # lines printed per directory for each kind of problem
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class VerifyConfig(config_flags.Checked):
 
 
 def main(config: VerifyConfig) -> int:
-    """Checks every directory; returns the exit code, 1 if there is a problem."""
+    """Checks every directory; returns the exit code, which is 1 if there is a problem."""
     results = [verify(data_dir, config.sample, config.seed) for data_dir in config.data_dir]
     return 0 if all(results) else 1
 

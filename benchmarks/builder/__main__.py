@@ -3,24 +3,25 @@
     python -m benchmarks.builder
     python -m benchmarks.builder --num_files=100 --rounds=9 --memory_hours=100
 
-It synthesises its own input (16 kHz, 16 bits, about 8 s per file) and reads it once before timing, so that
-the disk plays no part. On one pinned core it times, in turns:
+The benchmark synthesises its own input (16 kHz, 16 bits, about 8 s per file), and reads it once before
+timing, so that the speed of the disk does not matter. On one pinned core, it times in turns:
 
     ours      the whole build: read, decode, log-mel, serialise, write, statistics, checksum
-    peer      the same features by soundfile, kaldi-native-fbank, tf.train.Example and tf.io.TFRecordWriter
-    bound     decode, the FFT of ready frames, write as many bytes: nothing can do with less
+    peer      the same features with soundfile, kaldi-native-fbank, tf.train.Example and tf.io.TFRecordWriter
+    bound     the minimum for any builder: decode, an FFT of prepared frames, write as many bytes
 
-then, in turns, the whole programs on a corpus of --program_hours, with their start-up: `build` and the
-peer's; then one worker on one core against two on two, with and without the start of the processes, and a
-worker's peak memory for one hour and for --memory_hours of input. A bar that is missed is named FAIL, and the
-exit code is 1. Seconds are medians over the rounds, ratios medians of each round's own.
+Then it times, in turns, the whole programs with their start-up, `build` and the peer's, on a corpus of
+--program_hours. Finally, it compares one worker on one core with two workers on two cores, with and without
+the start-up of the processes, and measures a worker's peak memory for one hour and for --memory_hours of
+input. A missed bar is marked FAIL, and the exit code is then 1. Times are medians over the rounds, and ratios
+are medians of the rounds' ratios.
 """
 
 from __future__ import annotations
 
 import os
 
-# Before numpy and TensorFlow load, here and in the workers.
+# These variables must be set before NumPy and TensorFlow load, here and in the workers.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = "1"
@@ -49,15 +50,15 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig(config_flags.Checked):
-    """Amounts to time."""
+    """The amounts of data to time."""
 
-    num_files: int = config_flags.setting(40, "recordings of about 8 s", minimum=2)
-    rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
+    num_files: int = config_flags.setting(40, "number of recordings of about 8 s", minimum=2)
+    rounds: int = config_flags.setting(5, "number of rounds that are timed", minimum=1)
     program_hours: float = config_flags.setting(
-        1.6, "hours of input for the whole programs: copies of the recordings", positive=True
+        1.6, "hours of input for the whole programs, copied from the recordings", positive=True
     )
     worker_hours: float = config_flags.setting(
-        8.0, "hours of input for the workers: the recordings over and over", positive=True
+        8.0, "hours of input for the workers, made by repeating the recordings", positive=True
     )
     memory_hours: float = config_flags.setting(
         16.0, "hours of input whose memory is compared with that of --worker_hours", positive=True
@@ -65,7 +66,7 @@ class BenchmarkConfig(config_flags.Checked):
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the tables and the bars; returns 1 if one is missed."""
+    """Prints the tables and the bars; returns 1 if a bar is missed."""
     machine.check_cores()
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as directory:
@@ -79,7 +80,7 @@ def main(config: BenchmarkConfig) -> int:
 def time_loops(
     recordings: Mapping[str, Sequence[builder_corpus.SpokenFile]], rounds: int, directory: str, core: int
 ) -> list[bars.Bar]:
-    """Times each of LOOPS on each format, on one core, and prints the table."""
+    """Times all LOOPS with each format on one core, and prints the table."""
     os.sched_setaffinity(0, {core})
     loops = {
         (name, form): functools.partial(run, recordings[form], directory)
@@ -101,7 +102,7 @@ def time_loops(
 def time_programs(
     recordings: Sequence[builder_corpus.SpokenFile], config: BenchmarkConfig, directory: str, core: int
 ) -> list[bars.Bar]:
-    """Times our whole program and the peer's in turns on one core, their starts included, and prints both."""
+    """Times our whole program and the peer's in turns on one core, including start-up, and prints both."""
     os.sched_setaffinity(0, {core})
     corpus_dir, output = os.path.join(directory, "corpus"), os.path.join(directory, "output")
     audio_seconds = builder_programs.make_corpus(recordings, config.program_hours, corpus_dir)
@@ -126,9 +127,9 @@ def time_programs(
 def time_workers(
     recordings: Sequence[builder_corpus.SpokenFile], config: BenchmarkConfig, cores: Sequence[int]
 ) -> list[bars.Bar]:
-    """Times one worker on one core against two on two, watches their memory, and prints both.
+    """Times one worker on one core and two workers on two, measures their memory, and prints both.
 
-    The start of the processes is what a build of one utterance a worker takes.
+    The start-up time of the processes is the time of a build with one utterance per worker.
     """
     runs = {"one": [], "one, start": [], "two": [], "two, start": []}
     for _ in range(config.rounds):

@@ -34,8 +34,8 @@ def make_recordings(directory: str, num_files: int) -> dict[str, list[SpokenFile
     """Speaks num_files sentences into 16 kHz mono files.
 
     Args:
-      directory: where to.
-      num_files: how many; each is another sentence or another voice.
+      directory: directory for the files.
+      num_files: number of files; each has a different sentence or voice.
 
     Returns:
       The same sentences in each of FORMATS; WAV and FLAC have 16 bits.
@@ -45,7 +45,7 @@ def make_recordings(directory: str, num_files: int) -> dict[str, list[SpokenFile
 
 
 def _speak(directory: str, num_files: int) -> dict[str, list[SpokenFile]]:
-    speaker = espeak.EspeakSynthesiser()  # one a process, and the same samples only in a fresh one
+    speaker = espeak.EspeakSynthesiser()  # one per process; only a new process gives the same samples
     recordings = {name: [] for name in FORMATS}
     for index in range(num_files):
         voice = espeak.make_voice(_VARIANTS[index % len(_VARIANTS)], seed=1)

@@ -1,4 +1,4 @@
-"""Loops that are timed on one core: the peer's, and the minimum that any builder must do."""
+"""The loops that are timed on one core: the peer's, and the minimum work of any builder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from benchmarks.builder import corpus, peer
 from tfrecord_builder.audio import frontend
 
 _CONFIG = frontend.FrontendConfig()
-_FFT_LENGTH = 512  # of the 400 samples of a frame
+_FFT_LENGTH = 512  # a frame has 400 samples
 _MAX_FRAMES = 3000
 
 
 def build_with_kaldi_native_fbank(recordings: Sequence[corpus.SpokenFile], directory: str) -> str:
-    """Builds as one would by hand: soundfile, kaldi-native-fbank, tf.train.Example, tf.io.TFRecordWriter.
+    """Builds as a user would by hand: soundfile, kaldi-native-fbank, tf.train.Example, tf.io.TFRecordWriter.
 
     The same features (80 bins of log-mel, dither 0, float16) and keys as ours, no checks, no statistics.
 
@@ -32,9 +32,9 @@ def build_with_kaldi_native_fbank(recordings: Sequence[corpus.SpokenFile], direc
 
 
 def decode_transform_write(recordings: Sequence[corpus.SpokenFile], directory: str) -> str:
-    """Does what cannot be left out: decoding, the FFT of each frame, writing as many bytes.
+    """Does the work that no builder can avoid: decoding, an FFT per frame, writing as many bytes.
 
-    The frames are there before, the spectra are thrown away, and what is written is zeros.
+    The frames are prepared before, the spectra are discarded, and zeros are written.
 
     Returns:
       The path of the file.
@@ -62,7 +62,7 @@ def _make_texts(recording: corpus.SpokenFile) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _build_fft() -> Callable[[int], np.ndarray]:
-    """Builds the FFT of the frontend on frames that are there: number of frames -> one number of the last."""
+    """Builds a function that computes the frontend's FFT of prepared frames, given the number of frames."""
     with tf.Graph().as_default() as graph:
         noise = np.random.RandomState(1).standard_normal([_MAX_FRAMES, _FFT_LENGTH]).astype(np.float32)
         frames = tf.compat.v1.get_variable("frames", initializer=noise, use_resource=False)

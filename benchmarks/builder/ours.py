@@ -1,4 +1,4 @@
-"""Our builder as the benchmark calls it; the one place that knows its functions."""
+"""Our builder as the benchmark calls it; no other module of the benchmark uses its functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build_here(recordings: Sequence[corpus.SpokenFile], directory: str) -> str:
     os.makedirs(directory, exist_ok=True)
     only, settings = _plan(tuple(recordings), directory)
     path = os.path.join(directory, only.file)
-    for earlier in (path, f"{path}.json"):  # a build finds none; some file systems flush what is replaced
+    for earlier in (path, f"{path}.json"):  # a real build finds no file; replacing one may flush it
         with contextlib.suppress(FileNotFoundError):
             os.remove(earlier)
     shard_writer.RecordWriter(directory, settings).write(only, lambda done, rejected: None)
@@ -47,7 +47,7 @@ def build_with_workers(
     """Builds num_utterances, repeating the recordings, in worker processes.
 
     Returns:
-      The peak of the resident memory of the largest worker in bytes.
+      The peak resident memory of the largest worker, in bytes.
     """
     found = (_make_item(index, recordings[index % len(recordings)]) for index in range(num_utterances))
     shards = _write_plan(found, _NUM_SHARDS, directory)
@@ -60,7 +60,7 @@ def build_with_workers(
 def _write(
     shards: Sequence[sharding.PlannedShard], settings: sharding.Settings, directory: str, num_workers: int
 ) -> list[shard_statistics.ShardStatistics]:
-    """Writes the shards; one worker, which is the process that calls it, in a process of its own."""
+    """Writes the shards; if there is one worker, runs it in a separate process."""
     arguments = (shards, shard_writer.RecordWriter(directory, settings), num_workers)
     if num_workers > 1:
         return _write_here(*arguments)
@@ -85,7 +85,7 @@ def read_features(path: str) -> list:
 def _plan(
     recordings: tuple[corpus.SpokenFile, ...], directory: str
 ) -> tuple[sharding.PlannedShard, sharding.Settings]:
-    """Labels and plans before the time is taken, as a build has done when its workers start."""
+    """Labels and plans before the timing starts, as a build does before its workers start."""
     found = (_make_item(index, recording) for index, recording in enumerate(recordings))
     (only,) = _write_plan(found, 1, directory)
     return only, _make_settings(recordings)
@@ -146,5 +146,5 @@ def _peak_bytes(process_id: str) -> int:
     try:
         with open(f"/proc/{process_id}/status") as file:
             return sum(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM:"))
-    except (FileNotFoundError, ProcessLookupError):  # it has ended
+    except (FileNotFoundError, ProcessLookupError):  # the process has ended
         return 0

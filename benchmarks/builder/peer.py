@@ -1,4 +1,4 @@
-"""The peer's whole program: a manifest to a TFRecord file, as one would write it by hand.
+"""The peer's whole program, as a user would write it: turns a manifest into a TFRecord file.
 
 python -m benchmarks.builder.peer MANIFEST OUTPUT
 
@@ -24,7 +24,7 @@ def main(manifest: str, output: str) -> None:
 
 
 def write(output: str, utterances: Iterable[tuple[str, dict[str, str]]]) -> None:
-    """Writes a record for each path of an audio file with its texts."""
+    """Writes a record for each audio file and its texts."""
     token_ids = {}
     with tf.io.TFRecordWriter(output) as writer:
         for path, texts in utterances:
@@ -50,7 +50,7 @@ def make_fbank(samples: np.ndarray, sample_rate: int) -> np.ndarray:
 def make_example(
     texts: dict[str, str], ids: Sequence[int], fbank: np.ndarray, duration_ms: int
 ) -> tf.train.Example:
-    """Returns a record with the keys of ours."""
+    """Returns a record with the same keys as ours."""
     numbers = {
         "token_ids": ids,
         "character_ids": ids,

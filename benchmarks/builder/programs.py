@@ -14,10 +14,10 @@ _HEADER = "id\taudio\tspeaker\ttext\tpinyin\tsplit\n"
 
 
 def make_corpus(recordings: Sequence[corpus.SpokenFile], hours: float, directory: str) -> float:
-    """Makes directory/manifest.tsv with files of its own, repeating the recordings.
+    """Writes directory/manifest.tsv and its audio files, which repeat the recordings.
 
     Returns:
-      How many seconds of sound it lists.
+      The total duration of the listed files, in seconds.
     """
     os.makedirs(directory)
     seconds, number = 0.0, 0

@@ -4,15 +4,17 @@
     python -m benchmarks.devices
     python -m benchmarks.devices --saved_model=EXPORT/VERSION --audio=SPEECH.wav
 
-All on one core, by one thread, one recording at a time, in turns. Each side takes samples to text; the
-real-time factor is seconds of computing per second of audio. Medians over the rounds are printed, also of the
-acoustic graph alone, from samples to log probabilities; the rest is the search. A cold start is the whole run
-of `python -m estimator_asr_runtime --model=DIR one.wav`, in turns too. A MB is a million bytes.
+Everything runs on one core with one thread, one recording at a time, in turns. Each side turns samples into
+text. The real-time factor is seconds of computing per second of audio. Medians over the rounds are printed
+for the whole recognition and for the acoustic graph alone, from samples to log probabilities; the difference
+is the search. A cold start is a whole run of `python -m estimator_asr_runtime --model=DIR one.wav`, also in
+turns. A MB is a million bytes.
 
-The model is that of flags/manifest/acoustic.flags with random weights, as float32 and int8, the recording
-noise: the search has more to do than for speech. The peer is a Conformer of the same size in the form of
-WeNet's, which decodes greedily; it is left out if it is not installed. With --saved_model that version, with
-the formats that it has, is timed, and no peer. A bar that is missed is named FAIL, and the exit code is 1.
+The model is that of flags/manifest/acoustic.flags with random weights, in float32 and int8, and the recording
+is noise, so the search has more to do than for speech. The peer is a WeNet-style Conformer of the same size,
+which decodes greedily; if it is not installed, the peer is left out. With --saved_model, that version is
+timed with the formats that it contains, without a peer. A missed bar is marked FAIL, and the exit code is
+then 1.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _PEER_PACKAGES = ("sherpa_onnx", "onnx", "torch")
 _TIMES_AS_FAST, _SMALL_TIMES_AS_FAST = 1.0, 1.5  # float32 and int8, as the SavedModel; int8 as float32 too
 _MAX_START_SECONDS, _MAX_PEAK_MB, _MAX_SMALL_MB = 1.0, 250, 6
 
-Seconds = Mapping[str, Sequence[float]]  # of each round, by side
+Seconds = Mapping[str, Sequence[float]]  # side -> seconds of each round
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,14 +58,14 @@ class BenchmarkConfig(config_flags.Checked):
     num_cores = 1  # no setting
 
     saved_model: Optional[str] = config_flags.setting(
-        None, "export directory, or one version in it; a random model is exported if empty"
+        None, "export directory, or one version in it; if empty, a random model is exported"
     )
-    audio: Optional[str] = config_flags.setting(None, "audio file, heard from its start; noise if empty")
+    audio: Optional[str] = config_flags.setting(None, "audio file, used from its start; if empty, noise")
     seconds: float = config_flags.setting(5.0, "seconds of audio", positive=True)
-    rounds: int = config_flags.setting(20, "times that the recording is recognised", minimum=1)
+    rounds: int = config_flags.setting(20, "number of times that the recording is recognised", minimum=1)
     starts: int = config_flags.setting(5, "cold starts of each format", minimum=1)
     encoder_layers: int = config_flags.setting(4, "blocks of the random model", minimum=1)
-    encoder_units: int = config_flags.setting(192, "its width", positive=True)
+    encoder_units: int = config_flags.setting(192, "width of the random model", positive=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _measure(config):
 
 
 def make_or_find(config: BenchmarkConfig, directory: str) -> Export:
-    """Exports a random model and the peer's into a directory, or finds what --saved_model has."""
+    """Exports a random model and the peer's into a directory, or finds the formats of --saved_model."""
     if config.saved_model:
         version_dir = recogniser.find_version(os.path.abspath(config.saved_model))
         formats = devices_ours.find_formats([version_dir])
@@ -132,7 +134,7 @@ def read_or_make(config: BenchmarkConfig, sample_rate: int) -> np.ndarray:
 def time_sides(
     exported: Export, waveform: np.ndarray, sample_rate: int, rounds: int
 ) -> dict[str, list[float]]:
-    """Times all sides in turns, and prints the table; returns the seconds of each round by side."""
+    """Times all sides in turns, and prints the table; returns {side: seconds of each round}."""
     saved_model = transcription_ours.Transcriber(exported.version_dir)
     formats = {name: devices_ours.Format(path) for name, path in exported.formats.items()}
     sides: dict = {**formats, _PEER: exported.peer} if exported.peer else formats
@@ -160,10 +162,10 @@ def _find_mb(exported, name):
 
 
 def time_starts(exported: Export, path: str, count: int) -> dict[str, list[starts.Start]]:
-    """Starts estimator_asr_runtime for a file with each format in turns, and transcribe once; prints both.
+    """Starts estimator_asr_runtime with each format in turns, and transcribe once; prints both times.
 
     Returns:
-        The runs of each format but the first, which reads the files from the disk.
+        The runs of each format, except the first run, which reads the files from the disk.
     """
     runs: dict[str, list[starts.Start]] = {name: [] for name in exported.formats}
     for number in range(count + 1):
@@ -181,9 +183,9 @@ def time_starts(exported: Export, path: str, count: int) -> dict[str, list[start
 def find_bars(
     seconds: Seconds, runs: Mapping[str, Sequence[starts.Start]], formats: Mapping[str, str]
 ) -> list[bars.Bar]:
-    """Returns the bars of what was timed.
+    """Returns the bars for the measurements.
 
-    Of speed the better format counts, of cold starts, memory and size the worse one.
+    The better format counts for speed; the worse one counts for cold starts, memory and size.
     """
     exact, small = (
         {name: f"{name} {weights}" for name in devices_ours.FORMATS if f"{name} {weights}" in formats}
@@ -210,7 +212,7 @@ def find_bars(
 
 
 def _highest(what: str, values: Mapping[str, float], **limit: float) -> list[bars.Bar]:
-    """Returns the bar of the highest value; none without values."""
+    """Returns the bar for the highest value, or no bar if there are no values."""
     names = sorted(values, key=values.__getitem__)[-1:]
     return [bars.Bar(f"{name}, {what}", values[name], **limit) for name in names]
 

@@ -1,4 +1,4 @@
-"""Our side of benchmarks/devices: an export with random weights in all formats, and what recognises by it."""
+"""Our side of benchmarks/devices: an export with random weights in all formats, and its recognisers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tfrecord_builder.data import dataset_info
 
 EXACT, SMALL = WEIGHTS = ("float32", "int8")
 FORMATS = tuple(bundle.CONVERTERS)
-_NUM_TOKENS = 1675  # of three small corpora, see docs/experiments/from-scratch.md
+_NUM_TOKENS = 1675  # vocabulary size of three small corpora, see docs/experiments/from-scratch.md
 
 
 def make_model(config: config_lib.AcousticConfig, path: str) -> trained_model.TrainedModel:
     """Writes a model directory with initial weights, and opens it."""
     model = train_step_ours.make_model(config, _NUM_TOKENS, path)
-    settings = dataclasses.replace(model.config, token_type="character")  # which are joined to texts
+    settings = dataclasses.replace(model.config, token_type="character")  # characters are joined into texts
     os.makedirs(path)
     settings.save(path)
     model.tokens.save(os.path.join(path, dataset_info.TOKENS_FILE))
@@ -46,10 +46,10 @@ def make_model(config: config_lib.AcousticConfig, path: str) -> trained_model.Tr
 
 
 def export(trained: trained_model.TrainedModel, directory: str) -> tuple[str, dict[str, str]]:
-    """Writes a version with formats of float32, and those of int8 beside it.
+    """Writes a version with float32 formats, and the int8 formats beside the version.
 
     Returns:
-        Path of the version, and those of the formats by name as those of find_formats.
+        Path of the version, and the paths of the formats, keyed as in find_formats.
     """
     for name in bundle.CONVERTERS:
         bundle.check_installed(name)
@@ -66,7 +66,7 @@ def export(trained: trained_model.TrainedModel, directory: str) -> tuple[str, di
 
 
 def find_formats(directories: Sequence[str]) -> dict[str, str]:
-    """Returns the paths of the formats in directories by their name and weights, as "onnx int8"."""
+    """Returns {format and weights: path of the format}, with keys such as "onnx int8"."""
     found = {}
     for path in (os.path.join(directory, name) for directory in directories for name in FORMATS):
         if os.path.exists(os.path.join(path, model_json.FILE)):
@@ -77,14 +77,14 @@ def find_formats(directories: Sequence[str]) -> dict[str, str]:
 
 
 def find_mb(directory: str) -> float:
-    """Returns the size of the files of a directory; of a version, without its formats."""
+    """Returns the size of a directory's files in MB; for a version, without its formats."""
     paths = (os.path.join(root, name) for root, _, names in os.walk(directory) for name in names)
     others = tuple(os.path.join(directory, name, "") for name in FORMATS)
     return sum(os.path.getsize(path) for path in paths if not path.startswith(others)) / 1e6
 
 
 class Format:
-    """A format, by one thread."""
+    """A format that runs with one thread."""
 
     def __init__(self, path: str):
         self._model = runtime_model.load(path, num_threads=1)

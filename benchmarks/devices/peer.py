@@ -14,18 +14,18 @@ _, _CHUNK_FRAMES = config_lib.CHUNK_FRAMES
 
 
 class Recogniser:
-    """sherpa-onnx's recogniser with one thread, by a model of our size; each recording is a stream."""
+    """sherpa-onnx's recogniser with one thread and a model of our size; each recording is a stream."""
 
     def __init__(self, model: model_directory.ModelDirectory, path: str):
         """Writes the peer's model into a directory."""
         config = dataclasses.replace(model.config.acoustic, chunk_frames=_CHUNK_FRAMES)
         features = model.config.frontend
         self._recogniser = streaming_peer.Recogniser(config, features, model.tokens.size, path)
-        # It hears whole chunks alone: silence fills the last one.
+        # The model accepts only whole chunks, so silence fills the last chunk.
         self._silence = np.zeros(_CHUNK_FRAMES * features.hop_samples, np.float32)
 
     def recognise(self, waveform: np.ndarray) -> str:
-        """Returns the text of float32 [num_samples], of the greedy path."""
+        """Returns the text of the greedy path for a waveform, float32 [num_samples]."""
         self._recogniser.restart()
         self._recogniser.hear(np.concatenate([waveform, self._silence]))
         return self._recogniser.text()

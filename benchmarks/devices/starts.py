@@ -1,8 +1,8 @@
-"""How long a program takes from its start to its end, and its peak memory.
+"""Measures the run time of a program, and its peak memory.
 
     python -m benchmarks.devices.starts COMMAND
 
-It is started by a small process of its own: Linux counts the memory of the one that forks it as its own too.
+A small separate process starts the command, because Linux also counts the memory of the forking process.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 class Start(NamedTuple):
-    """One run of a program; peak_mb is of its resident memory."""
+    """One run of a program; peak_mb is the peak of its resident memory."""
 
     seconds: float
     peak_mb: float
 
 
 def measure(module: str, *words: str) -> Start:
-    """Runs `python -m module words` in the directory of the project.
+    """Runs `python -m module words` in the project's directory.
 
     Raises:
-        errors.UserError: it fails.
+        errors.UserError: the program fails.
     """
     command = [sys.executable, "-m", module, *words]
     own = [sys.executable, "-m", "benchmarks.devices.starts", *command]
@@ -48,7 +48,7 @@ def main(command: Sequence[str]) -> int:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)  # so that it does not wait again
+    process.returncode = os.waitstatus_to_exitcode(status)  # so that Popen does not wait again
     print(json.dumps(Start(seconds, usage.ru_maxrss * 1024 / 1e6)))  # Linux has KiB
     return process.returncode
 

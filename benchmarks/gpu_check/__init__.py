@@ -1,1 +1,1 @@
-"""Checks training on the GPUs of this machine beside its CPU; to be run first, and pasted into an issue."""
+"""Checks training on this machine's GPUs against its CPU; run it first, and paste its table into issues."""

@@ -1,16 +1,16 @@
-"""Checks training on the GPUs of this machine beside its CPU; to be run first, and pasted into an issue.
+"""Checks training on this machine's GPUs against its CPU; run it first, and paste its table into issues.
 
     make gpu-check
     python -m benchmarks.gpu_check [--logical_gpus=2] [--limit_seconds=600] [--work_dir=gpu-check]
 
 Makes small corpora of tones and noise, then trains with the real program: both models for 50 steps on the
 CPU, on a GPU, with XLA, with each precision, on two GPUs and on two CPU replicas, and 200 steps of the size
-of flags/aishell1 on a GPU. --logical_gpus=2 splits a GPU, so that replicas train where there is only one.
-Where there are four cores or more, the small trainings run side by side, so that their milliseconds
-are no measurement; those of flags/aishell1 run alone.
-Each line is printed when it is known: it passes, fails with the reason, or names what it needs that this
-machine lacks. Exit code 1 if a line failed or did not run; then the work directory stays, also if the check
-was killed, and the same command runs again what has not passed.
+of flags/aishell1 on a GPU. --logical_gpus=2 splits a GPU, so that replicas train where there is only one. If
+there are four cores or more, the small trainings run at the same time, so their times are not meaningful; the
+trainings of flags/aishell1 run alone. Each line is printed when its result is known: it passes, fails with
+the reason, or names a requirement that this machine lacks. The exit code is 1 if a line failed or did not
+run. The work directory is then kept, as it is if the check was killed, and the same command runs only the
+lines that have not passed.
 
 Only the first 50 losses are compared, each relative to that of the same step on the CPU; the lines of
 flags/aishell1 are compared with the first of them. Without TF32 only rounding differs: by 7e-6 after 50 steps
@@ -31,25 +31,25 @@ from tfrecord_builder.program import config_flags, lazy_tensorflow, program
 
 @dataclasses.dataclass(frozen=True)
 class CheckConfig(config_flags.Checked):
-    """How long to run, where, and on how many parts of a GPU."""
+    """The time limit, the number of parts of a GPU, and the directory."""
 
     limit_seconds: float = config_flags.setting(
         600.0,
-        "of the whole check; the training that runs then is cut off, and the others do not run",
+        "time limit of the whole check; the current training is then cut off, and the others do not run",
         positive=True,
     )
     logical_gpus: int = config_flags.setting(
         1,
-        "2 or more splits one GPU into so many devices of 3 GiB, and trains replicas on them",
+        "number of devices of 3 GiB to split one GPU into, if 2 or more; replicas are trained on them",
         positive=True,
     )
     work_dir: str = config_flags.setting(
-        "gpu-check", "directory of data, models and finished lines; new, or that of a check that was cut off"
+        "gpu-check", "directory for data, models and finished lines; new, or from a check that was cut off"
     )
 
 
 def main(config: CheckConfig) -> int:
-    """Prints each line when it is known and then all as a table; returns 1 if one failed or did not run."""
+    """Prints each line when it is known, and then a table; returns 1 if a line failed or did not run."""
     lazy_tensorflow.load().get_logger().setLevel("ERROR")
     start, lines, passed = time.monotonic(), [], lines_lib.Passed(config.work_dir)
     for line in checks.Checks(passed, config.limit_seconds, config.logical_gpus).run():

@@ -1,4 +1,4 @@
-"""The checks themselves: devices, data and trainings, each a child process that ends in a line."""
+"""The checks of devices, data and trainings, each of which runs a child process and yields a line."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from benchmarks.gpu_check import trainings as gpu_check_trainings
 from tfrecord_builder.program import cpu
 
 Line = lines_lib.Line
-_TAIL = 10  # lines of the log of a failed child
-_SIDE_BY_SIDE = 6  # small trainings, of which each takes less than 2 GiB of a GPU
+_TAIL = 10  # lines shown from the log of a failed child
+_SIDE_BY_SIDE = 6  # small trainings, each of which takes less than 2 GiB of a GPU
 
 
 class Checks:
-    """The checks of a machine; everything is written into a directory."""
+    """The checks of a machine, which write all files into one directory."""
 
     def __init__(self, passed: lines_lib.Passed, limit: float, num_parts: int):
-        """Begins to count the seconds of the limit; a GPU is split into num_parts."""
+        """Starts the clock for the time limit; a GPU is split into num_parts."""
         self.passed, self.directory, self.num_parts = passed, passed.directory, num_parts
         self.end, self.machine, self.capabilities = time.monotonic() + limit, None, []
 
     def run(self) -> Iterator[Line]:
-        """Yields the lines; without the devices or the data no more."""
+        """Yields the lines; stops if the devices or the data fail."""
         devices = self._find_devices()
         yield devices
         if self.machine is None:
@@ -42,7 +42,7 @@ class Checks:
                 yield from self.train(group)
 
     def train(self, group: gpu_check_trainings.Group) -> Iterator[Line]:
-        """Yields the lines of a group; the first training is the one that the others are compared with."""
+        """Yields the lines of a group, whose first training is the reference for the others."""
         count = min(_SIDE_BY_SIDE, cpu.count_cores() // 2) if group.side_by_side else 1
         pool = concurrent.futures.ThreadPoolExecutor(max(count, 1))
         try:
@@ -64,7 +64,7 @@ class Checks:
 
     def _train(self, group, training):
         model_dir = self._model_dir(_name(group, training))
-        shutil.rmtree(model_dir, ignore_errors=True)  # of a training that was cut off
+        shutil.rmtree(model_dir, ignore_errors=True)  # left by a training that was cut off
         visible = runs.choose_devices(training.num_gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
         environment = {**training.environment, "CUDA_VISIBLE_DEVICES": visible}
         return self._run(self._command(group, training, model_dir), environment, f"{model_dir}.log")
@@ -128,7 +128,7 @@ def _name(group, training):
 
 
 def _parse(log):
-    """Returns the line of JSON in a log, which may have others after it."""
+    """Returns the JSON line in a log, which other lines may follow."""
     return json.loads(next(line for line in reversed(log.splitlines()) if line.startswith("{")))
 
 

@@ -1,4 +1,4 @@
-"""Data of the GPU check: each syllable is a tone of its own, so that models learn a little in 50 steps."""
+"""Data of the GPU check: each syllable has its own tone, so that models learn a little in 50 steps."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import NamedTuple
 import numpy as np
 import soundfile
 
-# Two hanzi with the same reading, of which the language model chooses by the syllable before.
+# Two hanzi with the same reading, between which the language model chooses by the preceding syllable.
 _SYLLABLES = {
     **{"yi1": "一医", "er4": "二贰", "san1": "三叁", "si4": "四寺", "wu3": "五午"},
     **{"liu4": "六遛", "qi1": "七妻", "ba1": "八巴", "jiu3": "九久", "shi2": "十石"},
 }
 _SAMPLE_RATE = 16000
-_SECONDS = 0.2  # of a syllable
+_SECONDS = 0.2  # duration of a syllable
 _NUM_DEV = 8
 
 
 class Corpus(NamedTuple):
-    """What is recorded: a tone per syllable, or noise, whose transcripts a model can only memorise."""
+    """A synthetic corpus: a tone per syllable, or noise, whose transcripts a model can only memorise."""
 
     num_train: int  # utterances
-    num_syllables: tuple[int, int]  # of an utterance, lowest and highest
+    num_syllables: tuple[int, int]  # minimum and maximum per utterance
     is_noise: bool = False
 
 

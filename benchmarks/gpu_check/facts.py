@@ -1,4 +1,4 @@
-"""Facts about the GPUs of this machine as JSON, in a process of its own: a driver may hang or crash.
+"""Prints facts about this machine's GPUs as JSON, in a separate process because a driver may hang or crash.
 
 python -m benchmarks.gpu_check.facts    # findings of the doctor, GPUs with compute capability
 """

@@ -1,4 +1,4 @@
-"""Lines of the GPU check: what each one says, the table of all, and those that have passed before."""
+"""Lines of the GPU check: their results, the table, and the lines that passed in an earlier run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Line(NamedTuple):
     """A line of the table."""
 
     name: str
-    result: str  # PASS, FAIL and the reason, NOT_RUN, or what it needs
+    result: str  # PASS, FAIL and the reason, NOT_RUN, or a missing requirement
     seconds: float = 0.0
     step_ms: str = ""
     memory: str = ""
@@ -44,7 +44,7 @@ class Passed:
         """Makes the directory.
 
         Raises:
-            errors.UserError: the directory has files, and they are not those of a check.
+            errors.UserError: the directory contains files that do not belong to a check.
         """
         self.directory = os.path.abspath(directory)  # child processes have another working directory
         self._path, self._lines = os.path.join(self.directory, _FILE), {}
@@ -55,7 +55,7 @@ class Passed:
             )
 
     def read(self, machine: str) -> None:
-        """Reads the lines; forgets them, data and models if they are of another machine or TensorFlow."""
+        """Reads the lines; deletes them, data and models if machine or TensorFlow version differ."""
         found, self._machine = {}, machine
         if os.path.exists(self._path):
             found = json.loads(files.read_text(self._path))
@@ -66,11 +66,11 @@ class Passed:
             self._write()
 
     def find(self, name: str) -> Optional[Line]:
-        """Returns the line of that name if it has passed."""
+        """Returns the line with that name if it has passed."""
         return self._lines.get(name)
 
     def note(self, line: Line) -> Line:
-        """Returns the line; keeps it if it passed."""
+        """Returns the line; saves the line if it has passed."""
         if line.result == PASS:
             self._lines[line.name] = line
             self._write()
@@ -81,7 +81,7 @@ class Passed:
         files.write_text(self._path, text)
 
     def delete(self) -> None:
-        """Deletes what is in the directory, and last the file that says that it is of a check."""
+        """Deletes the directory's contents; the file that marks it as a check's is deleted last."""
         for name in sorted(os.listdir(self.directory), key=_FILE.__eq__):
             path = os.path.join(self.directory, name)
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)

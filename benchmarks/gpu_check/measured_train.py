@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu_check.measured_train 1 --model=acoustic --data_dir=DATA --model_dir=AM
 
-If the first argument is 2 or more, the first GPU is split into so many parts, each of which is a device of a
-replica of its own. This shows placement, collectives and memory of several replicas on a machine with one
+If the first argument is 2 or more, the first GPU is split into that many parts, each of which is the
+device of one replica. This shows placement, collectives and memory of several replicas on a machine with one
 GPU. NCCL refuses two parts of one GPU, so the gradients are added in rings, as between CPU replicas.
 """
 
@@ -23,11 +23,11 @@ import tensorflow as tf
 
 from estimator_asr.training.distributed import strategies
 
-_MEGABYTES = 3072  # of memory for each part; the trainings of the GPU check take less than 2 GiB
+_MEGABYTES = 3072  # memory per part; the trainings of the GPU check take less than 2 GiB
 
 
 def split(number: int) -> None:
-    """Makes so many devices of the first GPU, and lets the trainings of this process mirror on them."""
+    """Splits the first GPU into `number` devices, on which this process's trainings are mirrored."""
     parts = [tf.config.LogicalDeviceConfiguration(memory_limit=_MEGABYTES)] * number
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("GPU")[0], parts)
     strategies.build_strategy = lambda *_: strategies.mirror([f"/gpu:{i}" for i in range(number)])
@@ -35,7 +35,7 @@ def split(number: int) -> None:
 
 
 def _describe_parts(build, number, config):
-    """Returns the session settings of `build` with the parts, because sessions know nothing of tf.config."""
+    """Returns the session settings of `build` with the parts, because sessions ignore tf.config."""
     session = build(config)
     session.gpu_options.experimental.virtual_devices.add(memory_limit_mb=[_MEGABYTES] * number)
     session.experimental.collective_nccl = False  # otherwise NCCL is used whatever the strategy asks for
@@ -45,7 +45,7 @@ def _describe_parts(build, number, config):
 def measure_peak() -> dict:
     """Returns the peak memory of this process so far: `bytes`, and the `kind` of memory.
 
-    This is the memory of the GPU that used the most, or without a GPU the resident memory.
+    If there are GPUs, this is the memory of the GPU that used the most; otherwise, it is the resident memory.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:

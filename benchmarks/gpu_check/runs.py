@@ -1,4 +1,4 @@
-"""Runs of the GPU check: programs as child processes with a time limit, and what their event files say."""
+"""Runs of the GPU check: child processes with a time limit, and the contents of their event files."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GPU = {
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",  # trainings share a GPU
 }
 _ROOT = pathlib.Path(__file__).parents[2]
-_FIRST_TIMED = 10  # the steps before allocate memory, and compile
-_ENOUGH = 0.9  # of the first five losses, that the last five must be below
+_FIRST_TIMED = 10  # earlier steps allocate memory and compile
+_ENOUGH = 0.9  # the last five losses must be below this fraction of the first five
 
 
 class Run(NamedTuple):
@@ -31,7 +31,7 @@ class Run(NamedTuple):
     seconds: float
     problem: str  # "" if its exit code is 0
     log: str
-    was_cut_off: bool = False  # by the limit
+    was_cut_off: bool = False  # True if the time limit ended it
 
 
 class Steps(NamedTuple):
@@ -55,7 +55,7 @@ def run(words: Sequence[str], log: str, limit: float, environment: Mapping[str, 
                 env={**_GPU, **os.environ, **environment},
                 timeout=limit,
             ).returncode
-        except subprocess.TimeoutExpired:  # the child is dead now
+        except subprocess.TimeoutExpired:  # the child has been killed
             pass
     text = pathlib.Path(log).read_text(encoding="utf-8", errors="replace").strip()
     return Run(time.monotonic() - start, _explain(code, text, limit), text, code is None)
@@ -72,7 +72,7 @@ def _explain(code: Optional[int], text: str, limit: float) -> str:
 
 
 def choose_devices(number: int, visible: Optional[str]) -> str:
-    """Returns CUDA_VISIBLE_DEVICES for the first so many GPUs of those that it lists (None: of all)."""
+    """Returns a CUDA_VISIBLE_DEVICES with the first GPUs of those that it lists (None: of all GPUs)."""
     listed = [str(index) for index in range(number)] if visible is None else visible.split(",")
     return ",".join(listed[:number])
 
@@ -94,13 +94,13 @@ def read_steps(model_dir: str) -> Steps:
 
 
 def difference(losses: Sequence[float], expected: Sequence[float]) -> float:
-    """Returns the largest difference of a step, relative to the loss that was expected."""
+    """Returns the largest difference in a step, relative to the expected loss."""
     pairs = zip(losses[:NUM_STEPS], expected)
     return max(abs(got - want) / abs(want) for got, want in pairs)
 
 
 def judge(losses: Sequence[float], expected: Sequence[float], tolerance: float, num_steps: int) -> str:
-    """Returns what is wrong with the losses of a training of so many steps, "" if nothing is."""
+    """Returns what is wrong with the losses of a training of `num_steps` steps, or ""."""
     if len(losses) != num_steps:
         return f"{len(losses)} losses, expected {num_steps}"
     for step, loss in enumerate(losses, 1):

@@ -1,4 +1,4 @@
-"""Trainings of the GPU check: their flags, what they need, and how far their losses may be from the CPU's."""
+"""Trainings of the GPU check: their flags, requirements, and tolerances relative to the CPU's losses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ROUNDED = 0.1  # tolerance of reduced precision
 EXACT = {"NVIDIA_TF32_OVERRIDE": "0"}  # GPUs from compute capability 8.0 on round float32 products to TF32
 _BFLOAT16_CPUS = frozenset({"avx512_bf16", "amx_bf16"})
 
-# Turns off what is random in a step: replicas draw different masks.
+# Turns off everything random in a step, because replicas sample different masks.
 _FLAGS = """--save_summary_steps=1 --warmup_epochs=0 --nospec_augment --acoustic_dropout=0
 --language_dropout=0 --ngram_dropout=0 --token_noise=0""".split()
 # One shape of batches, which XLA compiles for half a minute: 24 utterances, for one replica and for two.
@@ -23,7 +23,7 @@ _AISHELL1 = """--flagfile=flags/aishell1/acoustic.flags --learning_rate=0.0003 -
 
 
 class Training(NamedTuple):
-    """A way to train."""
+    """The flags and requirements of a training."""
 
     name: str
     flags: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class Training(NamedTuple):
     capability: tuple[int, int] = (0, 0)  # lowest compute capability
     tolerance: float = 1e-3
     environment: dict[str, str] = EXACT
-    cpu_flags: frozenset[str] = frozenset()  # of which the CPU must have one
-    parts: int = 1  # into which the GPU is split, one for each replica
+    cpu_flags: frozenset[str] = frozenset()  # the CPU must have at least one of these flags
+    parts: int = 1  # number of parts of the GPU, one per replica
 
 
 class Group(NamedTuple):
-    """Trainings of one model; the others are compared with the first."""
+    """Trainings of one model; the first is the reference for the others."""
 
     name: str
     data: str  # directory
@@ -71,18 +71,18 @@ TRAININGS = (
     Training("CPU, bfloat16", ("--precision=bfloat16",), 0, (0, 0), _ROUNDED, {}, _BFLOAT16_CPUS),
 )
 LARGE_TRAININGS = (
-    Training("GPU", (), 1, (0, 0), _ROUNDED, {}),  # with TF32, where it has that
+    Training("GPU", (), 1, (0, 0), _ROUNDED, {}),  # uses TF32 if the GPU has it
     Training("GPU, XLA", ("--xla",), 1, (0, 0), _ROUNDED, {}),
 )
 
 
 def find_need(training: Training, capabilities: Sequence[Optional[Sequence[int]]], flags: set[str]) -> str:
-    """Returns what a training needs and the machine lacks, "" if nothing.
+    """Returns the requirement of a training that the machine lacks, or "".
 
     Args:
-        training: to run.
+        training: training to run.
         capabilities: compute capability of each GPU that TensorFlow lists, None where it is unknown.
-        flags: of the CPU, as in /proc/cpuinfo.
+        flags: the CPU's flags, as in /proc/cpuinfo.
     """
     if len(capabilities) < training.num_gpus:
         return "needs a GPU" if training.num_gpus == 1 else "needs two GPUs"

@@ -17,7 +17,7 @@ from tfrecord_builder import errors
 
 Convert = Callable[[Sequence[str]], str]
 
-MAX_LETTERS = 39  # of libgooglepinyin (dictdef.h: 40 search steps), which ignores further ones
+MAX_LETTERS = 39  # limit of libgooglepinyin (dictdef.h: 40 search steps), which ignores further letters
 _OVERLAP = 4  # syllables
 _LIBPINYIN_OPTIONS = 1 << 1 | 1 << 5  # IS_PINYIN and USE_TONE of pinyin_custom2.h
 

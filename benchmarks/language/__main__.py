@@ -3,9 +3,9 @@
     python -m pip install -r benchmarks/requirements.txt
     python -m benchmarks.language
 
-Both sides have the same weights, batch, loss, clipping and Adam, and two cores: loss and gradient norm are
-compared first, without dropout, then they make steps in turns. Seconds are medians over the rounds, the ratio
-is the median of each round's own. A bar that is missed is named FAIL, and the exit code is 1.
+Both sides have the same weights, batch, loss, clipping and Adam, and two cores. Loss and gradient norm are
+compared first, without dropout; then both sides run steps in turns. Times are medians over the rounds, and
+the ratio is the median of the rounds' ratios. A missed bar is marked FAIL, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_MILLIONTHS = 1000
 class BenchmarkConfig(config_flags.Checked):
     """The batch, and how often it is timed; the model is the default one."""
 
-    dropout: bool = config_flags.setting(False, "dropout as in training; only without it losses are compared")
+    dropout: bool = config_flags.setting(False, "dropout as in training; losses are then not compared")
     batch_size: int = config_flags.setting(256, "sentences", minimum=1)
     length: int = config_flags.setting(15, "tokens of the longest sentence", minimum=1)
     num_tokens: int = config_flags.setting(1400, "tokens", minimum=3)
@@ -38,7 +38,7 @@ class BenchmarkConfig(config_flags.Checked):
     ngram_rows: int = config_flags.setting(
         config_lib.LanguageConfig().ngram_rows, "rows of the n-gram table", minimum=1
     )
-    rounds: int = config_flags.setting(20, "steps of each side that are timed", minimum=1)
+    rounds: int = config_flags.setting(20, "number of timed steps per side", minimum=1)
 
     def language(self) -> config_lib.LanguageConfig:
         """The model."""
@@ -47,7 +47,7 @@ class BenchmarkConfig(config_flags.Checked):
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the table and the bars; returns 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if a bar is missed."""
     machine.check("torch", "PyTorch")
     machine.use_graphs()
     sizes = (config.num_tokens, config.num_characters, config.num_candidates)
@@ -59,7 +59,7 @@ def main(config: BenchmarkConfig) -> int:
 
 
 def make_sides(model, batch: language_ours.Batch) -> dict:
-    """Returns ours and PyTorch's step by name, with the same weights."""
+    """Returns our step and PyTorch's, keyed by name, with the same weights."""
     import torch
 
     from benchmarks.language import peer as language_torch

@@ -1,4 +1,4 @@
-"""Our training step of the language model as the benchmark calls it, and the batch of both sides."""
+"""Our training step of the language model as the benchmark calls it, and the batch for both sides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Batch:
 def make_model(
     config: config_lib.LanguageConfig, num_tokens: int, num_characters: int, num_candidates: int
 ) -> model_directory.ModelDirectory:
-    """Returns a model directory that nothing is read from; each token has num_candidates characters."""
+    """Returns a ModelDirectory without files; each token has num_candidates characters."""
     model = train_step_ours.make_model(config_lib.AcousticConfig(), num_tokens, "")
     written = [chr(_FIRST_CHARACTER + i) for i in range(num_characters - 1)]
     places = np.random.default_rng(0).integers(0, len(written), [num_tokens, num_candidates])
@@ -43,7 +43,7 @@ def make_model(
 
 
 def make_batch(model: model_directory.ModelDirectory, batch_size: int, length: int) -> Batch:
-    """Samples sentences of 90 to 100 % of the length, and one of the candidates of each token."""
+    """Samples sentences of 90 to 100 % of the length, and one candidate for each token."""
     rng = np.random.default_rng(1)
     num_tokens = rng.integers(-(-9 * length // 10), length, batch_size, endpoint=True).astype(np.int32)
     num_tokens[0] = length

@@ -4,18 +4,18 @@
     python -m benchmarks.pretrained
     python -m benchmarks.pretrained --num_frames=1000 --batch_size=4 --rounds=40
 
-The model is that of flags/whisper/acoustic.flags, but without dropout, whose draws PyTorch does not share,
-and with log-mel; the encoder has the size of whisper-base and random weights, which it writes and reads as
-published; speed does not depend on their values. In turns it times
+The model is that of flags/whisper/acoustic.flags, but with log-mel and without dropout, whose random numbers
+PyTorch does not share. The encoder has the size of whisper-base and random weights, which do not affect its
+speed; it is written and read in the published format. The benchmark times in turns
 
-    stored    the training step on outputs of the frozen encoder, by two threads
-    in graph  the training step with the frozen encoder in the graph, by two threads
-    encode    the session of estimator_asr.encode, with the parsing of its records, by one thread
+    stored    the training step on outputs of the frozen encoder, with two threads
+    in graph  the training step with the frozen encoder in the graph, with two threads
+    encode    the session of estimator_asr.encode, including the parsing of its records, with one thread
 
-on both sides, which have the same weights and batch: losses, gradient norms and outputs are compared first.
-The batch has as many utterances as training on an hour of words has, of 1.7 s; `encode` also gets one of
-utterances of 10 s. Seconds are medians over the rounds, ratios medians of each round's own. A bar that is
-missed is named FAIL, and the exit code is 1. Other work on these cores slows PyTorch more than TensorFlow.
+on both sides, which have the same weights and batch. Losses, gradient norms and outputs are compared first.
+The batch has as many utterances of 1.7 s as in training on an hour of words; `encode` also gets a batch of
+utterances of 10 s. Times are medians over the rounds, and ratios are medians of the rounds' ratios. A missed
+bar is marked FAIL, and the exit code is then 1. Other work on these cores slows PyTorch more than TensorFlow.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class BenchmarkConfig(config_flags.Checked):
     batch_size: int = config_flags.setting(23, "utterances", minimum=1)
     num_frames: int = config_flags.setting(170, "log-mel frames of the longest utterance", minimum=16)
     max_tokens: int = config_flags.setting(8, "labels of the longest utterance", minimum=1)
-    num_classes: int = config_flags.setting(1676, "tokens and the blank", minimum=3)
-    rounds: int = config_flags.setting(20, "times that everything is timed", minimum=1)
+    num_classes: int = config_flags.setting(1676, "number of tokens plus the blank", minimum=3)
+    rounds: int = config_flags.setting(20, "number of rounds that are timed", minimum=1)
 
     def acoustic(self, applied) -> config_lib.AcousticConfig:
-        """The model; what is not said here is as in training."""
+        """Returns the model's settings; the remaining settings are the defaults."""
         return config_lib.AcousticConfig(
             encoder="whisper",
             encoder_layers=self.encoder_layers,
@@ -72,7 +72,7 @@ class BenchmarkConfig(config_flags.Checked):
         """Returns a batch of about batch_size x self.num_frames log-mel frames.
 
         Args:
-            num_frames: of the longest utterance, of num_bins values.
+            num_frames: number of frames in the longest utterance, each with num_bins values.
         """
         frames = self.batch_size * self.num_frames
         size = self.batch_size if num_frames <= self.num_frames else max(1, frames // num_frames)
@@ -82,7 +82,7 @@ class BenchmarkConfig(config_flags.Checked):
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the tables and the bars; returns 1 if one is missed."""
+    """Prints the tables and the bars; returns 1 if a bar is missed."""
     machine.check("torch", "PyTorch")
     machine.use_graphs()
     with tempfile.TemporaryDirectory() as directory:
@@ -110,10 +110,10 @@ def compare_and_time_steps(config: BenchmarkConfig, weights_dir: str, directory:
 
 
 def make_step_sides(config: BenchmarkConfig, weights_dir: str, directory: str, reads_outputs: bool) -> dict:
-    """Returns ours and PyTorch's training step by name, with the same weights.
+    """Returns our training step and PyTorch's, keyed by name, with the same weights.
 
     Args:
-        reads_outputs: whether the batch holds outputs of the encoder, else log-mel.
+        reads_outputs: True if the batch contains outputs of the encoder, False for log-mel.
     """
     import torch
 
@@ -151,7 +151,7 @@ def compare_and_time_encode(config: BenchmarkConfig, weights_dir: str) -> list[b
 
 
 def make_encode_sides(weights_dir: str, batch: train_step_work.Batch) -> dict:
-    """Returns ours and PyTorch's encoder by name, each with a batch of log-mel."""
+    """Returns our encoder and PyTorch's, keyed by name, each with a batch of log-mel."""
     from benchmarks.pretrained import peer as pretrained_torch
 
     applied = pretrained_ours.read_applied(weights_dir)
@@ -174,7 +174,7 @@ def compare_outputs(sides: Mapping, name: str) -> bars.Bar:
 
 
 def _show(seconds: Mapping, audio_seconds: Mapping, what: str) -> list[bars.Bar]:
-    """Prints what the loops of both sides took; returns a bar for each pair."""
+    """Prints the times of both sides' loops; returns a bar for each pair."""
     print(f"{'loop':34}{'seconds':>9}{'x real time':>13}")
     for (name, side), taken in seconds.items():
         median = statistics.median(taken)

@@ -1,4 +1,4 @@
-"""A Whisper encoder of random weights, on which speed does not depend, in the files that are published."""
+"""A Whisper encoder in the published format with random weights, which do not affect its speed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from tfrecord_builder.audio import pretrained_encoder
 
-_UNITS_PER_HEAD = 64  # of all sizes of Whisper (Radford et al. 2022, table 1)
+_UNITS_PER_HEAD = 64  # the same for all sizes of Whisper (Radford et al. 2022, table 1)
 POSITIONS = 1500  # 30 seconds
 _LONGEST_WAVE = 10000.0
 

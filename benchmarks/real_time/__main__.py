@@ -3,11 +3,12 @@
     python -m pip install -r benchmarks/requirements.txt
     python -m benchmarks.real_time
 
-One recording at a time, in turns, each number of cores in a process of its own. Ours is the graph of the
-SavedModel from samples to the n best token sequences; the peer has the same weights, traced and frozen by
-torch.jit, with log-mel by kaldi-native-fbank, and decodes greedily. The real-time factor is seconds of
-computing per second of audio, the median over the rounds. The model is that of flags/aishell1/acoustic.flags
-with random weights, the recording noise: the beam search has more to do than for speech.
+Recordings are processed one at a time, in turns, in a separate process for each number of cores. Ours is the
+SavedModel's graph from samples to the n best token sequences. The peer has the same weights, traced and
+frozen by torch.jit, computes log-mel with kaldi-native-fbank, and decodes greedily. The real-time factor is
+seconds of computing per second of audio, as the median over the rounds. The model is that of
+flags/aishell1/acoustic.flags with random weights, and the recording is noise, so the beam search has more to
+do than for speech.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class BenchmarkConfig(config_flags.Checked):
     """The recording, and how often it is recognised."""
 
     seconds: float = config_flags.setting(5.0, "seconds of noise", positive=True)
-    num_cores: int = config_flags.setting(0, "cores to use; 0 for one, and then two", minimum=0, maximum=2)
-    rounds: int = config_flags.setting(20, "times that everything is timed", minimum=1)
+    num_cores: int = config_flags.setting(0, "number of cores; 0 for one, then two", minimum=0, maximum=2)
+    rounds: int = config_flags.setting(20, "number of rounds that are timed", minimum=1)
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints a table for each number of cores; returns 1 if one cannot be measured."""
+    """Prints a table for each number of cores; returns 1 if a table cannot be measured."""
     machine.check("torch", "PyTorch")
     machine.check("kaldi_native_fbank", "kaldi-native-fbank")
     return machine.run_on_cores("benchmarks.real_time", config, _measure)
@@ -51,7 +52,7 @@ def _measure(config):
 
 
 def make_sides(config: BenchmarkConfig) -> dict:
-    """Returns ours and PyTorch's recogniser of the recording by name, with the same weights."""
+    """Returns our recogniser and PyTorch's, keyed by name, with the same weights."""
     import torch
 
     from benchmarks.real_time import peer as real_time_torch
@@ -68,7 +69,7 @@ def make_sides(config: BenchmarkConfig) -> dict:
 def time_parts(sides: Mapping, rounds: int) -> dict[str, dict[str, float]]:
     """Returns the median seconds of the parts of each side, in turns.
 
-    What a part takes is the difference of the runs up to it and up to the part before.
+    The time of a part is the run up to the end of the part, minus the run up to the previous part.
     """
     loops: dict[str, Callable[[], object]] = {
         f"{name} {part}": getattr(side, part) for name, side in sides.items() for part in _PARTS

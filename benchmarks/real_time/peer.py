@@ -12,7 +12,7 @@ from torch import nn
 from benchmarks.train_step import peer as train_step_torch
 from estimator_asr.experiment import model_directory
 
-_TOLERANCE = 1e-3  # of log probabilities, of about 5
+_TOLERANCE = 1e-3  # allowed error of log probabilities, which are about 5 in size
 
 
 class Encoder(nn.Module):

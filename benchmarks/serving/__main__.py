@@ -2,12 +2,13 @@
 
     python -m benchmarks.serving --saved_model=EXPORT --audio_dir=WAVS [--seconds=300]
 
-The WAV files of a directory are joined to clips of about five seconds. The server is a process of its own;
-each client sends :predict with one clip, waits for the response, and sends the next. A response is an error
-if its status is not 200, or its transcript not the one that the clip has alone. The bare SavedModel runs in
-this process before the server starts, in batches of each size; the best has most clips per second.
-Memory is the server's resident set; its growth is the line of least squares over the second half of the time
-with all clients. A bar that is missed is named FAIL, and the exit code is 1.
+The WAV files in a directory are joined into clips of about five seconds. The server runs in a separate
+process. Each client sends a :predict request with one clip, waits for the response, and sends the next
+request. A response is an error if its status is not 200, or if its transcript differs from the transcript of
+the clip alone. Before the server starts, the bare SavedModel runs in this process with batches of each size;
+the size with the most clips per second counts. Memory is the server's resident set, and its growth is a
+least-squares fit over the second half of the time with all clients. A missed bar is marked FAIL, and the exit
+code is then 1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.serving import clips as serving_clips
 from benchmarks.serving import process
 from tfrecord_builder.program import config_flags, program
 
-_SERIAL_TIMES, _BARE_SHARE = 6, 0.9  # one of them is enough
+_SERIAL_TIMES, _BARE_SHARE = 6, 0.9  # meeting one of the two is enough
 _P99_TO_P50 = 4
 _MAX_GROWTH = 1.0  # MB per 1,000 requests
 _BARE_SIZES = (1, 4, 8, 16, 32)
@@ -35,21 +36,21 @@ _BARE_SIZES = (1, 4, 8, 16, 32)
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig(config_flags.Checked):
-    """The model, the speech, and how long each part is measured."""
+    """The model, the speech, and the duration of each measurement."""
 
     saved_model: str = config_flags.setting("", "export directory, or one version in it", required=True)
-    audio_dir: str = config_flags.setting("", "directory of WAV files of one sample rate", required=True)
-    clip_seconds: float = config_flags.setting(5.0, "least length of a clip", positive=True)
-    num_clients: int = config_flags.setting(16, "clients at once", minimum=2)
-    seconds: float = config_flags.setting(60.0, "that all clients send requests", positive=True)
-    serial_seconds: float = config_flags.setting(15.0, "that one client sends requests", positive=True)
+    audio_dir: str = config_flags.setting("", "directory of WAV files with one sample rate", required=True)
+    clip_seconds: float = config_flags.setting(5.0, "minimum length of a clip", positive=True)
+    num_clients: int = config_flags.setting(16, "number of simultaneous clients", minimum=2)
+    seconds: float = config_flags.setting(60.0, "time in which all clients send", positive=True)
+    serial_seconds: float = config_flags.setting(15.0, "time in which one client sends", positive=True)
     bare_seconds: float = config_flags.setting(
-        5.0, "for each batch size of the bare SavedModel", positive=True
+        5.0, "duration per batch size of the bare SavedModel", positive=True
     )
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the table and the bars; returns 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if a bar is missed."""
     machine.check_cores()
     tf.get_logger().setLevel("ERROR")
     clips = serving_clips.read(config.audio_dir, config.clip_seconds)
@@ -70,7 +71,7 @@ def main(config: BenchmarkConfig) -> int:
 
 
 def show(num_clients: int, mean_seconds: float, bare: dict, serial, many) -> None:
-    """Prints one line for the server with one client and with all, and for each batch size without it."""
+    """Prints a line for the server with one client, with all clients, and for each bare batch size."""
     print(f"{'side':34}{'clips/s':>9}{'times real time':>17}{'p50 ms':>9}{'p99 ms':>9}{'errors':>8}")
     for name, found in {"server, one client": serial, f"server, {num_clients} clients": many}.items():
         rate = found.requests_per_second
@@ -81,13 +82,13 @@ def show(num_clients: int, mean_seconds: float, bare: dict, serial, many) -> Non
 
 
 def make_bars(bare: dict[int, float], serial, many, growth: float) -> list[bars.Bar]:
-    """Returns the bars; of the two for throughput the one that is nearer to being met.
+    """Returns the bars; of the two throughput bars, only the one that is closer to being met.
 
     Args:
         bare: clips per second by batch size.
         serial: serving_clients.Load of one client.
-        many: that of all clients.
-        growth: of memory in MB per 1,000 requests.
+        many: serving_clients.Load of all clients.
+        growth: memory growth in MB per 1,000 requests.
     """
     rate = many.requests_per_second
     throughput = max(

@@ -15,7 +15,7 @@ from estimator_asr.exporting.saved_model import recogniser
 def time_sizes(
     saved_model: str, clips: Sequence[serving_clips.Clip], sizes: Sequence[int], seconds: float
 ) -> dict[int, float]:
-    """Returns the clips per second by batch size, each measured for some seconds after one batch."""
+    """Returns {batch size: clips per second}, each measured for some seconds after a warm-up batch."""
     model = recogniser.load(recogniser.find_version(saved_model), "serving_default")
     try:
         return {size: _time(model, clips, size, seconds) for size in sizes}

@@ -1,4 +1,4 @@
-"""Clients for the benchmark of the server: each sends the next request when it has the response."""
+"""Clients for the server's benchmark: each client sends its next request when the response arrives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TIMEOUT = 60.0
 
 
 class Load(NamedTuple):
-    """Seconds of each request that was answered rightly, the number of the others, and the seconds of all."""
+    """The seconds of each correct response, the number of errors, and the total seconds."""
 
     request_seconds: np.ndarray
     num_errors: int
@@ -35,7 +35,7 @@ class Load(NamedTuple):
 
 
 def read_texts(address: tuple[str, int], clips: Sequence[serving_clips.Clip]) -> list[Optional[str]]:
-    """Returns the transcript of each clip alone; None where the server refuses it."""
+    """Returns the transcript of each clip when sent alone; None if the server refuses the clip."""
     client = _Client(address)
     return [client.ask(_make_body(clip)) for clip in clips]
 
@@ -47,7 +47,7 @@ def send(
     num_clients: int,
     seconds: float,
 ) -> Load:
-    """Lets some clients send clips for some seconds; a client begins where the one before it is one ahead."""
+    """Runs clients that send clips for some seconds; each client begins one clip after the previous one."""
     bodies, found, num_errors = [_make_body(clip) for clip in clips], [], []
     started = time.perf_counter()
 
@@ -76,7 +76,7 @@ class _Client:
         self._connection = http.client.HTTPConnection(*address, timeout=_TIMEOUT)
 
     def ask(self, body: bytes) -> Optional[str]:
-        """Returns the transcript; None for an error of any kind."""
+        """Returns the transcript, or None if any error occurs."""
         try:
             self._connection.request("POST", _PATH, body, {"content-type": "application/json"})
             response = self._connection.getresponse()

@@ -14,17 +14,17 @@ from tfrecord_builder.audio import audio_files
 
 
 class Clip(NamedTuple):
-    """A WAV file of 16 bits, and its seconds."""
+    """A 16-bit WAV file and its duration in seconds."""
 
     content: bytes
     seconds: float
 
 
 def read(audio_dir: str, least_seconds: float) -> list[Clip]:
-    """Returns the clips, in the order of the files' names; what is left at the end is no clip.
+    """Returns the clips, in the order of the file names; audio that is too short for another clip is dropped.
 
     Raises:
-        errors.UserError: the directory has not enough WAV files for one clip.
+        errors.UserError: the WAV files in the directory are too short for one clip.
     """
     clips, parts, num_samples, sample_rate = [], [], 0, 0
     for path in sorted(glob.glob(os.path.join(glob.escape(audio_dir), "*.wav"))):

@@ -1,4 +1,4 @@
-"""The server as a process of the benchmark, and its memory."""
+"""Runs the server in a separate process, and measures its memory."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Server(contextlib.AbstractContextManager):
     """`estimator_asr.serve` on a free port of this machine, ready when constructed.
 
     Attributes:
-        line: what it printed when it was ready.
+        line: the line that the server printed when it was ready.
         address: host and port.
 
     Raises:
-        errors.UserError: it did not start; it has said why.
+        errors.UserError: the server did not start; it has printed the reason.
     """
 
     def __init__(self, saved_model: str):
@@ -69,7 +69,7 @@ class Server(contextlib.AbstractContextManager):
 
     @contextlib.contextmanager
     def watch_memory(self) -> Iterator[Memory]:
-        """Yields memory that is measured until the block ends."""
+        """Yields a Memory, which is updated until the block ends."""
         memory, is_over = Memory(), threading.Event()
 
         def watch():
@@ -88,7 +88,7 @@ class Server(contextlib.AbstractContextManager):
 
 
 def read_resident_mb(pid: int) -> float:
-    """Returns the resident set of a process of Linux in MB (10^6 bytes)."""
+    """Returns the resident set of a Linux process in MB (10^6 bytes)."""
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         lines = dict(line.split(":", 1) for line in file)
     return int(lines["VmRSS"].split()[0]) * 1024 / 1e6

@@ -1,12 +1,12 @@
-"""Times chunks of streams beside sherpa-onnx, and beside the whole utterance by the same weights.
+"""Times chunks of streams beside sherpa-onnx, and beside the whole utterance with the same weights.
 
     python -m pip install -r benchmarks/requirements.txt
     python -m benchmarks.streaming
 
-First on one core: a stream of ours, one of sherpa-onnx with a Conformer of the same size, and the recording
-as a whole, in turns; then 64 streams of ours at once on two cores. Ours computes log-mel, encoder, beam
-search and texts; sherpa-onnx log-mel, encoder and the greedy path. Weights are random, the recording noise:
-the beam search has more to do than for speech.
+First, on one core, one stream of ours, one stream of sherpa-onnx with a Conformer of the same size, and the
+whole recording at once are timed in turns; then 64 streams of ours are timed together on two cores. Ours
+computes log-mel, encoder, beam search and texts; sherpa-onnx computes log-mel, encoder and the greedy path.
+Weights are random, and the recording is noise, so the beam search has more to do than for speech.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MAX_CHUNK_MS = 16.0  # a twentieth of a chunk's audio
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkConfig(config_flags.Checked):
-    """The recording, and how often it is heard."""
+    """The recording, and how often it is recognised."""
 
     seconds: float = config_flags.setting(5.0, "seconds of noise", positive=True)
-    num_cores: int = config_flags.setting(0, "cores to use; 0 for one, and then two", minimum=0, maximum=2)
-    rounds: int = config_flags.setting(10, "times that the recording is heard", minimum=1)
+    num_cores: int = config_flags.setting(0, "number of cores; 0 for one, then two", minimum=0, maximum=2)
+    rounds: int = config_flags.setting(10, "number of times that the recording is recognised", minimum=1)
 
 
 def main(config: BenchmarkConfig) -> int:
@@ -67,7 +67,7 @@ def time_one(config: BenchmarkConfig) -> list[bars.Bar]:
         settings = model.config.acoustic, model.config.frontend, model.tokens.size
         peer = streaming_peer.Recogniser(*settings, path)
     taken: dict[str, list[float]] = {"ours": [], "sherpa-onnx": [], "the whole, at its end": []}
-    for number in range(config.rounds + 1):  # the first one allocates
+    for number in range(config.rounds + 1):  # the first round allocates memory
         parts = time_chunks(ours, waveform, size), time_chunks(peer, waveform, size), [_time(ours.hear_whole)]
         for values, part in zip(taken.values(), parts):
             values += part if number else []

@@ -1,4 +1,4 @@
-"""Our side of benchmarks/streaming: the signature `stream`, and the whole utterance by the same weights."""
+"""Our side of benchmarks/streaming: the signature `stream`, and the whole utterance with the same weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from estimator_asr.exporting.saved_model import cascade, recogniser, stream_clie
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info
 
-_NUM_TOKENS = 1675  # of three small corpora, see docs/experiments/from-scratch.md
+_NUM_TOKENS = 1675  # vocabulary size of three small corpora, see docs/experiments/from-scratch.md
 
 
 def make_model(path: str) -> model_directory.ModelDirectory:
@@ -23,12 +23,12 @@ def make_model(path: str) -> model_directory.ModelDirectory:
     config = config_lib.AcousticConfig(encoder_layers=4, encoder_units=192, chunk_frames=32)
     model = train_step_ours.make_model(config, _NUM_TOKENS, path)
     model.tokens.save(os.path.join(path, dataset_info.TOKENS_FILE))
-    settings = dataclasses.replace(model.config, token_type="character")  # which are joined to texts
+    settings = dataclasses.replace(model.config, token_type="character")  # characters are joined into texts
     return dataclasses.replace(model, config=settings)
 
 
 class Streams:
-    """A session as that of the server, with streams that hear the same noise: `hear` is a piece of each."""
+    """A session like the server's, with streams that all get the same noise, piece by piece."""
 
     def __init__(self, model: model_directory.ModelDirectory, waveform: np.ndarray, count: int):
         """Takes float32 [num_samples], and the number of streams."""

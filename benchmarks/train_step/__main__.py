@@ -4,18 +4,19 @@
     python -m benchmarks.train_step
     python -m benchmarks.train_step --encoder_units=192 --rounds=40
 
-Both sides have the same weights, batch, losses, clipping and Adam, and two cores: loss and gradient norm are
-compared first. Then they make steps in turns:
+Both sides have the same weights, batch, losses, clipping and Adam, and two cores. Loss and gradient norm are
+compared first. Then the following run in turns:
 
-    ours      the step of the model_fn by a plain session
-    PyTorch   the same step by torch.nn, fused attention and fused Adam
-    matmul    2048 x 2048 matrices, float32, by each of the two
+    ours      the step of the model_fn, run by a plain session
+    PyTorch   the same step with torch.nn, fused attention and fused Adam
+    matmul    products of 2048 x 2048 float32 matrices, by each of the two
 
-and finally the Estimator makes steps in turns with a plain session; the median is a step that writes no
-summary, as 49 of 50. Seconds are medians over the rounds, ratios medians of each round's own. The fraction
-of the matmul rate counts matrix products and convolutions only, against the faster of the two. A bar that is
-missed is named FAIL, and the exit code is 1. Other work on these cores slows PyTorch more than TensorFlow:
-its threads wait for each other after every operation, so only figures of an idle machine count.
+Finally, the Estimator and a plain session run steps in turns; the median is a step that writes no summary,
+like 49 of 50 steps. Times are medians over the rounds, and ratios are medians of the rounds' ratios. The
+fraction of the matmul rate counts only matrix products and convolutions, relative to the faster of the two. A
+missed bar is marked FAIL, and the exit code is then 1. Other work on these cores slows PyTorch more than
+TensorFlow, because PyTorch's threads wait for each other after every operation, so only numbers from an idle
+machine count.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ class BenchmarkConfig(config_flags.Checked):
 
     encoder_layers: int = config_flags.setting(4, "blocks of the conformer", minimum=1)
     encoder_units: int = config_flags.setting(256, "width of encoder and decoder", positive=True)
-    dropout: float = config_flags.setting(0.0, "share of values zeroed; only 0 is compared", minimum=0)
+    dropout: float = config_flags.setting(0.0, "dropout rate; losses are compared only if it is 0", minimum=0)
     batch_size: int = config_flags.setting(32, "utterances", minimum=1)
     num_frames: int = config_flags.setting(200, "frames of the longest utterance", minimum=8)
     max_tokens: int = config_flags.setting(20, "labels of the longest utterance", minimum=1)
-    num_classes: int = config_flags.setting(1300, "tokens and the blank", minimum=3)
-    rounds: int = config_flags.setting(20, "steps of each side that are timed", minimum=1)
-    estimator_steps: int = config_flags.setting(50, "steps of the Estimator that are timed", minimum=1)
+    num_classes: int = config_flags.setting(1300, "number of tokens plus the blank", minimum=3)
+    rounds: int = config_flags.setting(20, "number of timed steps per side", minimum=1)
+    estimator_steps: int = config_flags.setting(50, "number of timed steps of the Estimator", minimum=1)
 
     def acoustic(self) -> config_lib.AcousticConfig:
-        """The model; what is not said here is as in training."""
+        """Returns the model's settings; the remaining settings are the defaults."""
         return config_lib.AcousticConfig(
             encoder_layers=self.encoder_layers,
             encoder_units=self.encoder_units,
@@ -61,7 +62,7 @@ class BenchmarkConfig(config_flags.Checked):
 
 
 def main(config: BenchmarkConfig) -> int:
-    """Prints the table and the bars; returns 1 if one is missed."""
+    """Prints the table and the bars; returns 1 if a bar is missed."""
     machine.check("torch", "PyTorch")
     machine.use_graphs()
     batch = work.make_batch(

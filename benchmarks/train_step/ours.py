@@ -1,4 +1,4 @@
-"""Our training step as the benchmark calls it; the one place that knows the model_fn and the Estimator."""
+"""Our training step as the benchmark calls it; only this module uses the model_fn and the Estimator."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Session:
         self._multiply = self._session.make_callable(product.op)
 
     def step(self) -> tuple[float, float]:
-        """Makes one step; returns loss and gradient norm of before it."""
+        """Runs one step; returns the loss and the gradient norm before the update."""
         return tuple(map(float, self._step()[:2]))
 
     def multiply(self) -> None:
@@ -71,7 +71,7 @@ class Session:
                     variable.load(values[variable.op.name], self._session)
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Returns what is trained, by name."""
+        """Returns the trained variables, keyed by name."""
         values = self._session.run(self._variables)
         return {variable.op.name: value for variable, value in zip(self._variables, values)}
 
@@ -84,12 +84,12 @@ def open_session(model: model_directory.ModelDirectory, batch: work.Batch) -> Se
 def time_estimator(
     model: model_directory.ModelDirectory, batch: work.Batch, num_steps: int
 ) -> tuple[list[float], list[float]]:
-    """Trains with an Estimator, its hooks and summaries; before each step of its own it makes a bare one.
+    """Trains with an Estimator, its hooks and summaries; runs a bare step before each of its steps.
 
     Args:
-      model: its path is where the Estimator writes.
-      batch: what every step gets.
-      num_steps: how many of each kind.
+      model: model whose path the Estimator writes to.
+      batch: batch for every step.
+      num_steps: number of steps of each kind.
 
     Returns:
       Seconds of the Estimator's steps, and of those by the same session without it, in turns.
@@ -131,7 +131,7 @@ def make_model(
     path: str,
     features: Optional[frontend.FrontendConfig] = None,
 ) -> model_directory.ModelDirectory:
-    """Returns a model directory that nothing is read from; num_tokens without the blank."""
+    """Returns a ModelDirectory without files; num_tokens does not include the blank."""
     tokens = vocabulary.Vocabulary(["<unk>", *(f"token{i}" for i in range(1, num_tokens))])
     settings = experiment.ExperimentConfig(
         model="acoustic",

@@ -153,7 +153,7 @@ class Trainer:
         self._batch = [torch.tensor(x, dtype=None if x.dtype == np.float32 else torch.int64) for x in inputs]
 
     def step(self) -> tuple[float, float]:
-        """Makes one step; returns loss and gradient norm of before it."""
+        """Runs one step; returns the loss and the gradient norm before the update."""
         self._optimizer.zero_grad(set_to_none=True)
         loss = self.model(*self._batch)
         loss.backward()

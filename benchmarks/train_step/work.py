@@ -35,11 +35,11 @@ def make_batch(
     """Samples noise of log-mel's size, utterances of 90 to 100 % of the length, labels without repeats.
 
     Args:
-      batch_size: utterances.
-      max_frames: of the longest utterance.
+      batch_size: number of utterances.
+      max_frames: number of frames in the longest utterance.
       num_tokens: size of the vocabulary.
-      max_tokens: labels of the longest utterance.
-      seed: of all that is drawn.
+      max_tokens: number of labels in the longest utterance.
+      seed: random seed.
       num_bins: features per frame.
     """
     rng = np.random.default_rng(seed)
@@ -62,8 +62,8 @@ def count_operations(config: config_lib.AcousticConfig, batch: Batch, num_classe
 
     Args:
       config: conformer with a decoder.
-      batch: gives the sizes.
-      num_classes: tokens and the blank.
+      batch: batch with the sizes to count.
+      num_classes: number of tokens plus the blank.
     """
     batch_size, length, num_bins = batch.fbank.shape
     labels = batch.token_ids.shape[1] + 1

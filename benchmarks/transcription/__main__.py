@@ -4,19 +4,19 @@
     python -m benchmarks.transcription
     python -m benchmarks.transcription --saved_model=EXPORT --audio_dir=CORPUS
 
-Both transcribe the same recordings, one at a time, by two threads, in turns; both get samples and compute
-log-mel by the same operations:
+Both transcribe the same recordings, one at a time, with two threads, in turns. Both get samples, and compute
+log-mel with the same operations:
 
     ours         an exported SavedModel, audio to hanzi, called as estimator_asr.transcribe calls it
-    CTranslate2  Whisper of base's size in int8; as in faster-whisper, a recording is padded to 30 seconds
+    CTranslate2  Whisper base in int8; as in faster-whisper, a recording is padded to 30 seconds
 
-Without --saved_model the programs make one: recordings spoken by eSpeak NG, an encoder of whisper-base's size
-with random weights, both models of flags/whisper trained on these recordings alone; the table has the number
-of hanzi that it writes. The peer has random weights too, because nothing is downloaded; its time does not
-depend on their values. It decodes greedily (beam 1, its fastest), and as many tokens as the reference has
-hanzi. --audio_dir has recordings and a manifest.tsv, as for --corpus=manifest. The real-time factor is
-seconds of computing per second of audio, the median over the rounds. A bar that is missed is named FAIL, and
-the exit code is 1.
+Without --saved_model, the programs make an export from recordings spoken by eSpeak NG, an encoder of
+whisper-base's size with random weights, and both models of flags/whisper, trained only on these recordings;
+the table shows the number of hanzi that the export outputs. The peer also has random weights, because nothing
+is downloaded; its speed does not depend on their values. The peer decodes greedily (a beam of 1, its fastest
+setting), and outputs as many tokens as the reference has hanzi. --audio_dir contains recordings and a
+manifest.tsv, as for --corpus=manifest. The real-time factor is seconds of computing per second of audio, as
+the median over the rounds. A missed bar is marked FAIL, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tfrecord_builder.corpora import registry
 from tfrecord_builder.labels import normalisation
 from tfrecord_builder.program import config_flags, program
 
-_MAX_SECONDS = 30.0  # of Whisper's window
+_MAX_SECONDS = 30.0  # length of Whisper's window
 _TIMES_FASTER = 3
 
 
@@ -53,17 +53,17 @@ _TIMES_FASTER = 3
 class BenchmarkConfig(config_flags.Checked):
     """The model, the recordings, and how often they are transcribed."""
 
-    saved_model: Optional[str] = config_flags.setting(None, "export directory; one is made if empty")
+    saved_model: Optional[str] = config_flags.setting(None, "export directory; if empty, an export is made")
     audio_dir: Optional[str] = config_flags.setting(
-        None, "directory with manifest.tsv; recordings are synthesised if empty"
+        None, "directory with manifest.tsv; if empty, recordings are synthesised"
     )
     num_recordings: int = config_flags.setting(8, "recordings, evenly from those of --audio_dir", minimum=1)
-    train_epochs: int = config_flags.setting(60, "epochs of the models that are made", minimum=1)
+    train_epochs: int = config_flags.setting(60, "number of epochs for the models that are made", minimum=1)
     whisper_layers: int = config_flags.setting(
         6, "blocks of the encoder that is made, and of the peer's encoder and decoder", minimum=1
     )
-    whisper_units: int = config_flags.setting(512, "their width, a multiple of 64", minimum=64)
-    rounds: int = config_flags.setting(5, "times that everything is timed", minimum=1)
+    whisper_units: int = config_flags.setting(512, "width of these blocks, a multiple of 64", minimum=64)
+    rounds: int = config_flags.setting(5, "number of rounds that are timed", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)

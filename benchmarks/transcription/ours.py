@@ -35,7 +35,7 @@ _HANZI = {
 def make_corpus(directory: str, num_recordings: int) -> str:
     """Speaks sentences of about eight seconds into a corpus with manifest.tsv; returns its directory.
 
-    All are on train, and the first one is on dev too, because training evaluates.
+    All sentences are in train, and the first is also in dev, because training evaluates.
     """
     os.makedirs(directory)
     utterances = []
@@ -50,7 +50,7 @@ def make_corpus(directory: str, num_recordings: int) -> str:
 def make_saved_model(corpus_dir: str, weights_dir: str, directory: str, train_epochs: int) -> str:
     """Builds, encodes, trains both models with flags/whisper, and exports; returns the export directory.
 
-    The encoder stays frozen: training blocks of it takes longer, and does not change what is timed.
+    The encoder stays frozen: training its blocks would take longer, and would not change the result.
 
     Raises:
         errors.UserError: a program failed; it has printed why.

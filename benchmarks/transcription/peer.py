@@ -1,7 +1,7 @@
 """CTranslate2's Whisper in int8: the peer of benchmarks/transcription.py.
 
-Its weights are random, so that nothing is downloaded: how long it takes depends on their sizes and on the
-number of decoded tokens, which is given.
+Its weights are random, so that nothing is downloaded: its time depends on their sizes and on the
+number of decoded tokens, which is fixed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ctranslate2 import specs
 from benchmarks.pretrained import random_whisper
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
-_NUM_TOKENS = 51865  # of the multilingual Whisper
+_NUM_TOKENS = 51865  # vocabulary size of the multilingual Whisper
 _TEXT_TOKENS = 448  # positions of the decoder
 _SPECIAL = ("<|endoftext|>", "<|startoftranscript|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>")
 _PROMPT = list(_SPECIAL[1:])
@@ -37,7 +37,7 @@ def write(directory: str, sizes: pretrained_encoder.PretrainedEncoder) -> None:
 
 
 class Transcriber:
-    """Transcribes one recording after another, greedily, by num_threads threads."""
+    """Transcribes one recording after another, greedily, with num_threads threads."""
 
     def __init__(self, directory: str, num_threads: int):
         self._model = ctranslate2.models.Whisper(
@@ -52,7 +52,7 @@ class Transcriber:
             self._session = tf.compat.v1.Session(graph=graph, config=threads)
 
     def transcribe(self, waveform: np.ndarray, num_tokens: int) -> list[int]:
-        """Returns num_tokens ids that are decoded of a waveform, float32 [num_samples].
+        """Returns num_tokens ids decoded from a waveform, float32 [num_samples].
 
         As faster-whisper does, it pads to 30 seconds with zeros.
         """

@@ -15,20 +15,20 @@ _TABLES = "vocabulary_tables"  # graph collection that holds {(path, key type): 
 
 
 class Sequences(NamedTuple):
-    """One sequence of tokens or characters in each row; the rows are utterances or hypotheses."""
+    """A batch of token or character sequences, one in each row; a row is an utterance or a hypothesis."""
 
-    strings: tf.Tensor  # string [rows, max_length], "" at or beyond num_strings
+    strings: tf.Tensor  # string [rows, max_length], padded with ""
     num_strings: tf.Tensor  # int32 [rows]
-    scores: tf.Tensor  # float32 [rows], log probability
+    scores: tf.Tensor  # float32 [rows], log probability of each sequence
     probs: tf.Tensor  # float32 [rows, max_length], probability of each string
 
     def take(self, rows: tf.Tensor) -> Sequences:
-        """Returns the rows with the given indices (int32 [num_rows])."""
+        """Returns the sequences in `rows`, int32 [num_rows]."""
         return Sequences(*(tf.gather(field, rows) for field in self))
 
 
 def join(sequences: Sequences, token_type: str) -> tf.Tensor:
-    """Joins each sequence as vocabulary.join_tokens does; returns string [rows]."""
+    """Joins each sequence into text, as vocabulary.join_tokens does; returns string [rows]."""
     strings = tf.RaggedTensor.from_tensor(sequences.strings, lengths=sequences.num_strings)
     joining = vocabulary.JOININGS[token_type]
     joined = tf.strings.reduce_join(strings, axis=-1, separator=joining.separator)
@@ -41,7 +41,7 @@ def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
     """Joins initials and finals into syllables, in lower case like the tokens of syllable models.
 
     Returns:
-        The syllables, with probabilities of 1; each token's syllable index, int32 [rows, max_length].
+        The syllables, all with probability 1, and the syllable index of each token, int32 [rows, max_length].
     """
     strings = tf.strings.split(tf.strings.lower(join(sequences, "initial_final"), "utf-8"))
     counts, syllables = tf.cast(strings.row_lengths(), tf.int32), strings.to_tensor()
@@ -53,19 +53,19 @@ def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
 
 
 def spell(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up ids (int32, any shape) in one of the model's vocabulary files; returns strings, "" for -1."""
+    """Looks up ids (int32, any shape) in a vocabulary file of the model; returns strings, "" for -1."""
     table = _table(model, file, tf.int64, tf.string, "")
     return table.lookup(tf.cast(ids, tf.int64))
 
 
 def find_ids(model: model_directory.ModelDirectory, file: str, strings: tf.Tensor) -> tf.Tensor:
-    """Looks up strings in one of the model's vocabulary files; returns int32 ids, unknown_id if missing."""
+    """Looks up strings in a vocabulary file of the model; returns int32 ids, unknown_id for other strings."""
     table = _table(model, file, tf.string, tf.int64, vocabulary.Vocabulary.unknown_id)
     return tf.cast(table.lookup(strings), tf.int32)
 
 
 def forget_tables() -> None:
-    """Clears the default graph's collection of tables, because the graph cannot be saved with it."""
+    """Clears the default graph's collection of lookup tables, which would prevent saving the graph."""
     tf.compat.v1.get_default_graph().clear_collection(_TABLES)
 
 

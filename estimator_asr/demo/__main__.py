@@ -1,4 +1,4 @@
-"""Runs every step on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts.
+"""Runs every step on a synthesised corpus: speech, TFRecords, two models, a SavedModel, and transcripts.
 
     python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
 
@@ -26,7 +26,7 @@ from tfrecord_builder.program import config_flags, console, program
 
 _NUM_TRANSCRIBED = 10
 
-# Flags that each size adds to the command lines. 94 speakers means two for each eSpeak NG voice.
+# Flags that each size adds to the command lines. 94 speakers are two speakers per eSpeak NG voice.
 SIZES: dict[str, dict[str, str]] = {
     "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
     "small": {
@@ -48,13 +48,13 @@ class DemoConfig(config_flags.Checked):
     )
     size: str = config_flags.setting(
         "full",
-        "full takes at most 8 minutes on two cores; small takes two and only checks that all stages run",
+        "full takes up to 8 minutes on two cores; small takes 2 minutes and only checks that all stages run",
         choices=sorted(SIZES),
     )
 
 
-# Each stage has its name and title, then its command. Builds have --overwrite, so that complete builds can be
-# repeated if their stamps are missing.
+# Each paragraph describes a stage: its name and title, then its command. Builds use --overwrite, so that a
+# complete build can be repeated if its stamp is missing.
 _STAGES = """
 sentences: Sample sentences from a small grammar
 estimator_asr.demo.sentences --output_dir={demo}/sentences {sentences}
@@ -99,7 +99,7 @@ estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --outp
 
 
 def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
-    """Returns all stages except the last: from sampling sentences to evaluating the SavedModel."""
+    """Returns all stages except the last one: from sampling sentences to evaluating the SavedModel."""
     paths = {"demo": shlex.quote(str(directory)), "flags": shlex.quote(os.path.relpath(find_flags_dir()))}
     parsed = []
     for paragraph in _STAGES.strip().split("\n\n"):
@@ -124,7 +124,7 @@ def main(config: DemoConfig) -> None:
     """Runs the unfinished stages, then prints the results of all stages."""
     exit_on(signal.SIGTERM, signal.SIGHUP)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # inherited by the stages' programs
-    find_flags_dir()  # fails before anything is written
+    find_flags_dir()  # reports missing flag files before anything is written
     directory = pathlib.Path(config.output_dir)
     with stages.claim(directory, config.size) as lock:
         planned, seconds = make_stages(directory, config.size), {}
@@ -145,16 +145,16 @@ def main(config: DemoConfig) -> None:
 
 
 def exit_on(*numbers: signal.Signals) -> None:
-    """Makes signals raise SystemExit with exit code 128 + number, as in shells; this also ends the stage."""
+    """Makes signals raise SystemExit with exit code 128 + signal number, which also ends the stage."""
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def find_flags_dir() -> pathlib.Path:
-    """Returns flags/demo of the checkout, or of the installed package.
+    """Returns the path of flags/demo in the checkout or, if there is none, in the installed package.
 
-    Raises errors.UserError if it is missing.
+    Raises errors.UserError if neither directory exists.
     """
     checkout = pathlib.Path(__file__).parents[2] / "flags" / "demo"
     installed = pathlib.Path(console.find_flag_file("flags/demo/build.flags")).parent

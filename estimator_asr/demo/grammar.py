@@ -1,7 +1,7 @@
-"""A small context-free grammar of everyday Mandarin (weather, orders, the home ...), and its readings.
+"""A context-free grammar of everyday Mandarin (weather, orders, the home ...), and its words' readings.
 
 A rule maps an ASCII name to its expansions, which are sampled with equal probability. An expansion consists
-of words separated by spaces: hanzi, or names of other rules. A hanzi with several readings occurs only in
+of words in hanzi and names of other rules, separated by spaces. A hanzi with several readings occurs only in
 words that determine its reading, such as 银行 and 行李. No two sentences sound the same, so pinyin always
 determines the hanzi.
 
@@ -88,15 +88,15 @@ language: 中文 | 英文 | 法语 | 日语
 
 
 def _parse_rules() -> dict[str, tuple[str, ...]]:
-    """Returns the expansions of each rule."""
+    """Returns each rule's expansions, keyed by the rule's name."""
     rules = (rule.split(": ") for rule in _RULES.strip().replace("\n ", " ").split("\n"))
     return {name: tuple(re.split(r" *\| ", expansions)) for name, expansions in rules}
 
 
 RULES = _parse_rules()
 
-# Readings that replace pypinyin's: for words where pypinyin differs from Xiandai Hanyu Cidian or applies tone
-# sandhi, and for single hanzi with several readings.
+# Readings that replace those from pypinyin, for words where pypinyin differs from Xiandai Hanyu Cidian or
+# applies tone sandhi, and for single hanzi with several readings.
 _READINGS = """
 一共 yi1 gong4, 一点 yi1 dian3, 一起 yi1 qi3, 不要 bu4 yao4, 先生 xian1 sheng5, 哪里 na3 li5,
 喜欢 xi3 huan5, 多少 duo1 shao5, 妈妈 ma1 ma5, 学生 xue2 sheng5, 慢慢地 man4 man4 de5, 早上 zao3 shang5,

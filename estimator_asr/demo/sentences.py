@@ -1,10 +1,11 @@
-"""Samples the demo's sentences: those to be spoken, and the text for the language model.
+"""Samples the demo's sentences: the sentences to synthesise, and the text for the language model.
 
     python -m estimator_asr.demo.sentences --output_dir=demo/sentences
 
-Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each with {train,dev,test}.tsv (hanzi,
-pinyin). Train sentences are spoken as often as they are sampled, so frequent ones have several voices. The
-sentences in dev and test are distinct and do not occur in train, but all their syllables and hanzi do.
+Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each containing {train,dev,test}.tsv
+with the columns hanzi and pinyin. A train sentence is spoken as often as it is sampled, so frequent sentences
+have several voices. The sentences in dev and test are distinct and do not occur in train, but train contains
+all their syllables and hanzi.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MAX_SAMPLES = 500_000
 
 @dataclasses.dataclass(frozen=True)
 class SentencesConfig(config_flags.Checked):
-    """The output directory, and the sentences per split. The defaults yield about 2.6 hours of speech."""
+    """The output directory and the number of sentences. The defaults yield about 2.6 hours of speech."""
 
     output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
     num_train: int = config_flags.setting(3600, "number of spoken train sentences", minimum=1)
@@ -40,7 +41,7 @@ class SentencesConfig(config_flags.Checked):
     num_test: int = config_flags.setting(120, "number of test sentences", minimum=1)
     min_occurrences: int = config_flags.setting(
         3,
-        "minimum number of times that each reading of each hanzi in dev and test occurs in train",
+        "minimum number of times that train contains each reading of each hanzi in dev and test",
         minimum=1,
     )
     num_text_sentences: int = config_flags.setting(
@@ -50,7 +51,7 @@ class SentencesConfig(config_flags.Checked):
 
 
 def main(config: SentencesConfig) -> None:
-    """Writes the spoken and the written sentences, and prints how many each split has."""
+    """Writes the spoken and the written sentences, and prints the number of sentences in each split."""
     for name, splits in zip(("spoken", "written"), sample(config)):
         directory = os.path.join(config.output_dir, name)
         _write(directory, splits)
@@ -59,7 +60,7 @@ def main(config: SentencesConfig) -> None:
 
 
 def sample(config: SentencesConfig) -> tuple[dict[str, list[Sentence]], dict[str, list[Sentence]]]:
-    """Returns the spoken and the written sentences, each by split.
+    """Returns the spoken and the written sentences, both keyed by split.
 
     Raises errors.UserError if the grammar or train is too small to provide the requested sentences.
     """
@@ -91,7 +92,7 @@ def _sample_distinct(samples, count, is_allowed, excluded, flag):
 
 
 def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
-    """Returns a function that checks if train has every reading of a sentence's hanzi often enough."""
+    """Returns a function that checks whether train contains each reading in a sentence often enough."""
     counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
     return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
 

@@ -1,4 +1,4 @@
-"""Stages of the demo: each runs a program in its own process, and a stamp is written when it has finished.
+"""Stages of the demo: each runs a program in its own process, and writes a stamp when the program succeeds.
 
 A stamp is <directory>/<name>.json: {"command": ..., "seconds": ...}; it is valid only for the same command.
 The demo's directory is locked, so that only one demo at a time runs in it.
@@ -27,18 +27,18 @@ from tfrecord_builder.storage import files, locks
 def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
     """Creates and locks the directory for a demo with the given size; yields the lock's file descriptor.
 
-    A program that inherits the descriptor holds the lock until it ends.
+    A program that inherits the descriptor holds the lock until the program ends.
 
     Raises:
-        errors.UserError: another demo is running in the directory, or the directory contains a demo with
-            another size, or other files.
+        errors.UserError: another demo is running in the directory, or the directory contains a demo of
+            another size, or files that do not belong to a demo.
     """
     path = directory / "size.txt"
     directory.mkdir(parents=True, exist_ok=True)
     if not path.exists() and any(directory.iterdir()):
         raise errors.UserError(
-            f"--output_dir: {directory} contains files but no {path.name}, so it is not the directory of a "
-            "demo; choose another one."
+            f"--output_dir: {directory} contains files but no {path.name}, so it does not belong to a "
+            "demo; choose another directory."
         )
     busy = (
         f"--output_dir: another demo, or a stage of a killed demo, is still running in {directory}; "
@@ -57,14 +57,14 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
 
 
 def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
-    """Raises errors.UserError if a stage is finished but an earlier one, which creates its input, is not."""
+    """Raises errors.UserError if a stage is finished but an earlier stage that creates its input is not."""
     is_finished = [seconds_of_finished(stage, stamps) is not None for stage in stages]
     if sorted(is_finished, reverse=True) != is_finished:
         missing = stages[is_finished.index(False)].title
         raise errors.UserError(
             f"--output_dir: in {stamps.parent}, the stage {missing!r} is not finished, but later stages are. "
             "The demo was started by another version or from another working directory, or files were "
-            "removed. Remove the directory, or choose another one."
+            "removed. Remove the directory, or choose another directory."
         )
 
 
@@ -72,11 +72,11 @@ def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
 class Stage:
     """A stage of the demo: a program to run."""
 
-    name: str  # stem of its stamp's file name
+    name: str  # also the stem of the stamp's file name
     title: str
     module: str
     arguments: tuple[str, ...]
-    output: Optional[pathlib.Path] = None  # file for standard output; if None, it is passed through
+    output: Optional[pathlib.Path] = None  # file for standard output; if None, the output is passed through
 
     @property
     def command(self) -> str:
@@ -86,7 +86,7 @@ class Stage:
 
 
 def finish(stage: Stage, number: str, stamps: pathlib.Path, lock: int) -> float:
-    """Prints a stage's number and title, and runs it unless it is finished; returns the seconds it took."""
+    """Prints a stage's number and title and, if necessary, runs the stage; returns the seconds it took."""
     seconds = seconds_of_finished(stage, stamps)
     if seconds is not None:
         print(f"{number} {stage.title}: finished earlier, in {seconds:.0f} s", flush=True)
@@ -96,7 +96,7 @@ def finish(stage: Stage, number: str, stamps: pathlib.Path, lock: int) -> float:
 
 
 def seconds_of_finished(stage: Stage, stamps: pathlib.Path) -> Optional[float]:
-    """Returns the seconds that a finished stage took, or None if it is not finished."""
+    """Returns the seconds that a stage took, or None if the stage is not finished."""
     try:
         stamp = json.loads((stamps / f"{stage.name}.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -108,11 +108,11 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
     """Runs a stage, writes its stamp, and returns the seconds that it took.
 
     Standard error is passed through, so that progress bars are visible. If an exception or a signal ends this
-    process, it first sends SIGTERM to the program and waits for it to end, because training then saves a
-    checkpoint. The program inherits the file descriptors in `keep_open`.
+    process, it first sends SIGTERM to the program and waits for the program to end, because training then
+    saves a checkpoint. The program inherits the file descriptors in `keep_open`.
 
     Raises:
-        errors.UserError: the program failed, after it had printed its own message.
+        errors.UserError: the program failed or was killed.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -131,9 +131,9 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
 
 
 def _execute(stage, output, keep_open):
-    """Runs the program of a stage and returns its exit code."""
+    """Runs a stage's program and returns the exit code."""
     command = [sys.executable, "-m", stage.module, *stage.arguments]
-    # The program has its own session, so Ctrl-C reaches only this process, which sends the program SIGTERM.
+    # The program runs in its own session, so Ctrl-C reaches only this process, which sends it SIGTERM.
     options = {"stdout": output, "start_new_session": True, "pass_fds": keep_open}
     with subprocess.Popen(command, **options) as process:
         try:
@@ -150,5 +150,6 @@ def _describe_failure(exit_code: int) -> str:
     if exit_code > 0:
         return f"exit code is {exit_code}; see the message above and fix the problem"
     killed = f"killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
-    is_memory = exit_code == -signal.SIGKILL
-    return f"{killed}; {'free memory if the machine ran out of it' if is_memory else 'see above for why'}"
+    if exit_code == -signal.SIGKILL:
+        return f"{killed}; free memory if the machine ran out of memory"
+    return f"{killed}; see above for the reason"

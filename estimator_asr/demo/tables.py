@@ -1,4 +1,4 @@
-"""Tables at the end of the demo: transcripts, error rates, stage durations, and what to try next."""
+"""The tables that the demo prints at its end: transcripts, error rates, durations, and next commands."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -
     """Tabulates each recording's reference, hypothesis (uncertain characters in brackets) and errors.
 
     Args:
-        recordings: rows from the manifest, in the same order as the output.
-        output: file with the output of estimator_asr.transcribe --format=json.
+        recordings: rows from the manifest, in the same order as the lines of `output`.
+        output: file that contains the output of estimator_asr.transcribe --format=json.
     """
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "errors")]
@@ -45,7 +45,7 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
         for measure in ("token_error_rate", "character_error_rate"):
             if measure in metrics:
                 rows.append((name, formats.format_name(measure), formats.format_rate(metrics[measure])))
-    return ["Error rates on test, whose sentences and voices do not occur in training", *align(rows)]
+    return ["Error rates on the test split, whose sentences and voices do not occur in train", *align(rows)]
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
@@ -55,7 +55,7 @@ def durations(seconds: Mapping[str, float]) -> list[str]:
 
 
 def next_commands(directory: pathlib.Path) -> list[str]:
-    """Tabulates commands to try on a finished demo."""
+    """Tabulates commands to try once the demo has finished."""
     python, export = os.path.relpath(sys.executable), directory / "export"
     rows = [
         ("training curves", f"{python} -m tensorboard.main --logdir={directory}"),
@@ -67,7 +67,7 @@ def next_commands(directory: pathlib.Path) -> list[str]:
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Pads each column to its widest cell; a hanzi is two columns wide on a terminal."""
+    """Pads each column to the width of its widest cell; a hanzi takes two columns of a terminal."""
     width = tqdm.utils.disp_len
     widths = [max(map(width, column)) for column in zip(*rows)]
     padded = [[cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths)] for row in rows]

@@ -40,7 +40,7 @@ class ChunkwiseRecogniser:
 
     All other outputs are those after the last chunk.
 
-    The delay is measured from the end of the syllable, which the model finds in the whole recording.
+    The delay is measured from the end of the token's syllable, as found by recognising the whole recording.
     """
 
     whole: recogniser.Recogniser
@@ -66,7 +66,7 @@ class ChunkwiseRecogniser:
         return {**outputs, delays.OUTPUT: seconds}
 
     def _sent_seconds(self, num_frames: np.ndarray, index: int) -> np.ndarray:
-        """Returns the seconds of audio sent once chunk `index` is complete, float64 [batch]."""
+        """Returns the seconds of audio that were sent when chunk `index` is complete, float64 [batch]."""
         sent_frames = np.minimum(num_frames, (index + 1) * self.chunk_frames)
         samples = (sent_frames - 1) * self.config.hop_samples + self.config.window_samples
         return samples / self.config.sample_rate

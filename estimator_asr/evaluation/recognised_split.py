@@ -18,7 +18,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, vocabulary
 from tfrecord_builder.program import config_json, progress_bar
 
-# Maps a measure to (a feature of the record as reference, an output of the recogniser as hypothesis).
+# Maps a measure to (record feature used as the reference, recogniser output used as the hypothesis).
 _TOKENS = {utterances.TOKEN_ERROR_RATE: ("pronunciation", "pinyin")}
 _CHARACTERS = {utterances.CHARACTER_ERROR_RATE: ("transcript", "transcript")}
 _SYLLABLES = ("syllable", "toneless")  # token types whose tokens are whole syllables
@@ -30,10 +30,10 @@ class EvaluatedModel(NamedTuple):
     """A model to evaluate: a model directory or an export."""
 
     recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser
-    spec: task_spec.TaskSpec  # the task, which says whether the model reads audio
+    spec: task_spec.TaskSpec  # the task, which defines whether the model reads audio
     input: config_lib.InputConfig  # batch settings
     measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) for each measure
-    facts: Mapping[str, object]  # facts for the report, each a text or a number
+    facts: Mapping[str, object]  # facts for the report, strings or numbers
     vocabularies: attribution.KnownVocabularies
     language: Optional[recogniser.Recogniser] = None  # language model that reads pinyin, in the same session
     hotwords: Sequence[str] = ()  # hotwords that the recogniser uses
@@ -68,10 +68,10 @@ def open_model(
 
     Args:
         path: the model directory.
-        decoding: "beam" or "greedy"; if None, the model directory's setting.
+        decoding: "beam" or "greedy"; if None, the model directory's setting is used.
         data: dataset_info of each data directory.
-        chunk_frames: frames per chunk for reading recordings chunk by chunk; 0 for as many as in training. If
-            None, the model reads each recording at once.
+        chunk_frames: frames per chunk if recordings are read chunk by chunk, or 0 for as many as in training.
+            If None, the model reads each recording at once.
 
     Raises:
         errors.UserError: there is no checkpoint, the data have a different vocabulary or frontend, or
@@ -103,7 +103,7 @@ def open_model(
 def open_version(
     version_dir: str, hotwords: Sequence[str], data: Data, is_streaming: bool = False
 ) -> EvaluatedModel:
-    """Loads a version of an export; if is_streaming, it reads recordings chunk by chunk.
+    """Loads a version of an export; if is_streaming is True, the model reads recordings chunk by chunk.
 
     Raises:
         errors.UserError: the export is damaged or does not stream, or the data have a different vocabulary
@@ -156,9 +156,9 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns a model's measures: for tokens if has_tokens is True, and for the characters of transcripts.
+    """Returns a model's measures: for tokens if has_tokens is True, and for the characters in transcripts.
 
-    Characters are measured only if token_type, the type of a transcript's units, is character or bpe.
+    Characters are measured only if token_type, the type of the units in a transcript, is character or bpe.
     """
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 

@@ -23,10 +23,10 @@ FORMATS = model_json.FORMATS
 
 
 class RecordedRecogniser:
-    """A replacement for recogniser.Recogniser; recognises the recordings of a batch's utterances one by one.
+    """Replaces recogniser.Recogniser; recognises the recordings of a batch's utterances one by one.
 
     Attributes:
-        session: the session of the replaced SavedModel; the caller closes it.
+        session: the replaced SavedModel's session, which the caller closes.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ def replace_recogniser(
     """Returns `subject` with the model in VERSION/name (litert or onnx) in place of the SavedModel.
 
     Raises:
-        errors.UserError: the export does not have the format, or the format's files are damaged.
+        errors.UserError: the export does not contain the format, or the format's files are damaged.
     """
     directory = os.path.join(version_dir, name)
     if not os.path.isdir(directory):

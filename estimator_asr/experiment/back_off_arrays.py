@@ -9,7 +9,7 @@ import numpy as np
 
 from tfrecord_builder.program import lazy_tensorflow as tf
 
-Array = Union[np.ndarray, "tf.Tensor"]  # tensors in the graph of an export, whose signatures share them
+Array = Union[np.ndarray, "tf.Tensor"]  # tensors in an export's graph, where all signatures share them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,5 +32,5 @@ class BackOffArrays:
     unigram_states: Array  # int32 [num_tokens]
     back_off_weights: Array  # float32 [num_states]; 0 for state 0
     back_off_states: Array  # int32 [num_states]; 0 for state 0
-    end_log_probs: Array  # float32 [num_states], of </s>, back-off weights included
+    end_log_probs: Array  # float32 [num_states], log probability of </s>, including back-off
     start_state: Array  # int32 [], state after <s>

@@ -1,7 +1,7 @@
 """Lists, links and reads the checkpoints of a model directory, and checks that they fit the model.
 
-A checkpoint is identified by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without suffix.
-The state file (`checkpoint`, in the same directory) says from which checkpoint training continues.
+A checkpoint is identified by its prefix, MODEL_DIR/model.ckpt-<step>: the path of its files without suffixes.
+The state file (`checkpoint`, in the same directory) names the checkpoint from which training continues.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfrecord_builder.storage import files
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
-# Suffix, by optimizer, that turns the name of a variable into the name of its slot.
+# Suffix that each optimizer adds to a variable's name to form the name of its slot.
 _SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
 _REPLICA = re.compile(r"/replica_\d+$")
 _LOSS_SCALE = "loss_scale/scale"
@@ -42,7 +42,7 @@ class DamagedError(errors.UserError):
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix in the state file, even if that checkpoint is gone; None if no valid file exists."""
+    """Returns the prefix in the state file, even if the checkpoint is gone; None if no valid file exists."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or not text
@@ -51,7 +51,7 @@ def stated(path: str) -> Optional[str]:
 
 
 def find_latest(path: str) -> Optional[str]:
-    """Returns the prefix in the state file if that checkpoint exists, otherwise None."""
+    """Returns the prefix in the state file if the checkpoint exists, otherwise None."""
     prefix = stated(path)
     return prefix if prefix and os.path.exists(f"{prefix}.index") else None
 
@@ -159,7 +159,7 @@ def iterate(checkpoint: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def read_shapes(checkpoint: str) -> dict[str, list[int]]:
-    """Reads all variables, and returns their shapes by name; raises DamagedError as `iterate` does."""
+    """Reads all variables, and returns their shapes, keyed by name; raises DamagedError as `iterate` does."""
     return {name: list(value.shape) for name, value in iterate(checkpoint)}
 
 
@@ -198,10 +198,10 @@ def check_variables(
         name = variable.name.split(":")[0]
         got, want = shapes.get(name), variable.shape.as_list()
         if got != want and not _REPLICA.search(name):
-            problem = "is missing" if got is None else f"has shape {got}"
+            problem = "is missing" if got is None else f"has shape {got} instead of {want}"
             raise errors.UserError(
-                f"{checkpoint}: variable {name} {problem}, expected shape {want}, because another version of "
-                "this program saved the checkpoint; train a new model in another --model_dir with "
+                f"{checkpoint}: variable {name} {problem}, because another version of this program saved the "
+                "checkpoint; train a new model in another --model_dir with "
                 f"--warm_start_from={model.path}, which copies the weights that fit"
             )
 
@@ -209,8 +209,8 @@ def check_variables(
 def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
     """Raises errors.UserError if training with `optimizer` and `precision` cannot continue from a checkpoint.
 
-    It cannot if the checkpoint has only weights (as in averaged/), has the state of another optimizer, or
-    lacks the loss scale that float16 needs.
+    Training cannot continue if the checkpoint has only weights (as in averaged/), has the state of another
+    optimizer, or lacks the loss scale that float16 needs.
     """
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     advice = f"train a new model in another --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
@@ -232,10 +232,10 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
 
 
 def find_model_variables(names: Iterable[str]) -> list[str]:
-    """Returns the names of the model's variables and the global step, sorted, from the names in a checkpoint.
+    """Returns the sorted names of the model's variables and the global step among a checkpoint's names.
 
-    The names left out are those of slots, which start with a variable's name (a/kernel/Adam), and those of
-    the optimizer's scalars, which have no scope.
+    The names of slots, which start with a variable's name (a/kernel/Adam), and of the optimizer's scalars,
+    which have no scope, are left out.
     """
     names = set(names)
 

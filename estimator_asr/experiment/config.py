@@ -1,4 +1,4 @@
-"""Settings of a training run (Settings, the flags of estimator_asr.train), and of decoding."""
+"""Settings for training (Settings, the flags of estimator_asr.train) and for decoding (DecodeConfig)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfrecord_builder.program import config_flags
 setting, constant = config_flags.setting, config_flags.constant
 FULL = "full"  # value of AcousticConfig.softmax: cross-entropy over all tokens
 CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames (160 and 640 ms)
-CHUNK_STEP = 4  # chunk lengths are multiples of this: input frames per output frame of streaming encoders
+CHUNK_STEP = 4  # input frames per output frame of a streaming encoder; chunk lengths are multiples of it
 
 
 def _fraction(default: float, help: str) -> float:
@@ -30,7 +30,7 @@ class AcousticConfig(config_flags.Checked):
         "architecture: conformer, transformer, cnn, or a family of pretrained encoders (see "
         "estimator_asr.encode): whisper, hubert, wav2vec2",
     )
-    encoder_layers: int = setting(6, "encoders conformer and transformer: number of blocks", minimum=1)
+    encoder_layers: int = setting(6, "number of blocks in the encoders conformer and transformer", minimum=1)
     encoder_units: int = setting(256, "width of the encoder and decoder", positive=True)
     encoder_inner_units: int = setting(
         512, "hidden width of the feed-forward modules in the encoder and decoder", positive=True
@@ -40,12 +40,14 @@ class AcousticConfig(config_flags.Checked):
     subsampling_channels: int = constant(32)  # encoders conformer and transformer
     chunk_frames: int = setting(
         0,
-        "encoders conformer and transformer: frames per chunk of a streaming model, 16 to 64 (32: 320 ms); "
-        "during training, chunk sizes are sampled from that range; 0: no streaming",
+        "encoders conformer and transformer: frames per chunk of a streaming model, 16 to 64 (32 frames "
+        "last 320 ms); during training, chunk sizes are sampled from that range; 0 disables streaming",
         minimum=0,
     )
     acoustic_dropout: float = _fraction(0.1, "dropout rate of the encoder and decoder")
-    decoder_layers: int = setting(1, "blocks of the attention decoder; 0: no decoder, only CTC", minimum=0)
+    decoder_layers: int = setting(
+        1, "number of blocks in the attention decoder; 0 means that there is no decoder, only CTC", minimum=0
+    )
     ctc_weight: float = setting(
         0.7,
         "weight of the CTC loss, above 0; the attention decoder's loss has the weight 1 - ctc_weight",
@@ -76,15 +78,15 @@ class AcousticConfig(config_flags.Checked):
     )
 
     trainable_blocks: int = setting(
-        0, "pretrained encoders: number of upper encoder blocks that are trained too", minimum=0
+        0, "pretrained encoders: number of upper encoder blocks that are also trained", minimum=0
     )
     log_mel: bool = setting(
         True,
         "pretrained encoders: also read the log-mel frames of the data, which carry the speaker's voice",
     )
-    # The pretrained encoder (from the data or --warm_start_from), and which of its blocks the model reads.
+    # The pretrained encoder (from the data or --warm_start_from), and the numbers of the blocks to read.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # Whether to fill features above a recording's bandwidth (see models/feature_norm.py); not a flag.
+    # If True, features above a recording's bandwidth are filled (see models/feature_norm.py). Not a flag.
     fill_bands: bool = True
 
     def __post_init__(self):
@@ -123,11 +125,11 @@ class DecodeConfig(config_flags.Checked):
         minimum=1,
     )
     candidates: int = setting(
-        12, "each prefix is extended by this many of the most probable tokens (or characters)", minimum=1
+        12, "number of most probable tokens (or characters) by which a prefix is extended", minimum=1
     )
     skipped_blank: float = setting(
         0.99,
-        "blank probability above which the search skips a frame; 1: no frame is skipped",
+        "blank probability above which the search skips a frame; 1 means that no frame is skipped",
         positive=True,
         maximum=1,
     )
@@ -153,7 +155,7 @@ class DecodeConfig(config_flags.Checked):
 class LanguageConfig(config_flags.Checked):
     """Settings for the language model (tokens to characters): a Transformer that reads tokens and n-grams."""
 
-    language_layers: int = setting(4, "blocks of the language model", minimum=1)
+    language_layers: int = setting(4, "number of blocks in the language model", minimum=1)
     language_units: int = setting(256, "width of the language model, an even number", positive=True)
     language_inner_units: int = setting(
         1024, "hidden width of the language model's feed-forward modules", positive=True
@@ -161,7 +163,7 @@ class LanguageConfig(config_flags.Checked):
     language_heads: int = constant(4)  # attention heads
     # A prime number of rows spreads the hashes most evenly; this one is 2^19 - 1.
     ngram_rows: int = setting(
-        524287, "number of rows in the table of hashed token n-grams; 0: no n-grams", minimum=0
+        524287, "number of rows in the table of hashed token n-grams; 0 disables n-grams", minimum=0
     )
     ngram_units: int = setting(64, "width of the n-gram table", positive=True)
     ngram_dropout: float = _fraction(
@@ -202,10 +204,10 @@ class InputConfig(config_flags.Checked):
         positive=True,
     )
     spec_augment: bool = setting(True, "SpecAugment: mask time and frequency bands in acoustic training")
-    # Two masks of each kind, as in policy LD of Park et al. 2019; narrower, because the corpora are small.
+    # Two masks of each kind, as in policy LD of Park et al. 2019, but narrower because the corpora are small.
     time_masks: int = constant(2)  # masks per utterance
     time_mask_frames: int = constant(40)  # maximum width of a time mask
-    time_mask_fraction: float = constant(0.2)  # maximum fraction of an utterance under all its time masks
+    time_mask_fraction: float = constant(0.2)  # maximum fraction of an utterance that time masks cover
     frequency_masks: int = constant(2)  # masks per utterance
     frequency_mask_bins: int = constant(15)  # maximum width of a frequency mask
 

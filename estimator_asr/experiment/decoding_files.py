@@ -1,4 +1,4 @@
-"""Decoding files of a model directory: decoding.json, with the settings found by tune, and their models.
+"""Decoding files of a model directory: decoding.json (the settings found by tune), and the models for them.
 
 ngram-HASH.npz is an n-gram model, and whisper-HASH.npz is Whisper's decoder. Every new model gets a new file
 name, and decoding.json, which contains the hashes, is replaced atomically. The settings and models therefore
@@ -29,7 +29,7 @@ from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"
 # Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, followed by the
-# hashes of the vocabularies and the encoder that it fits.
+# hashes of the vocabularies and the encoder that the decoder fits.
 WHISPER_FIELDS = (
     *("heads", "layers", "token_texts", "characters", "readings", "spellings"),
     *("merged_pairs", "merged_ranks", "merged_symbols"),
@@ -56,7 +56,7 @@ class SavedDecoding:
 
 
 class Decoding(NamedTuple):
-    """A model's decoding settings, and the other models that these need (for attributes, see `save`)."""
+    """A model's decoding settings, and the other models that they use (for attributes, see `save`)."""
 
     decode: config_lib.DecodeConfig
     ngram: Optional[back_off_arrays.BackOffArrays] = None

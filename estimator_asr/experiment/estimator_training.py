@@ -21,7 +21,7 @@ _MODE = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 
 
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
-    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, {} if it is unset.
+    """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, or {} if it is unset.
 
     In a cluster with a training strategy, the coordinator describes the task later (see _describe_task).
     Otherwise, the description comes from TF_CONFIG.
@@ -68,7 +68,7 @@ def train_and_evaluate(estimator: Any, train_spec: Any, eval_spec: Any, executor
 
 
 def _copy_for_task(estimator: Any, strategy: Optional[tf.distribute.Strategy], phase: str) -> Any:
-    """Returns a copy of the estimator for the task that the coordinator runs; `phase`: "train" or "eval"."""
+    """Returns a copy of the estimator for the coordinator's task; `phase` is "train" or "eval"."""
     local = copy.deepcopy(estimator)
     config = local._config  # the property `config` returns a copy
     _describe_task(config, distribute_coordinator_context.get_current_worker_context())

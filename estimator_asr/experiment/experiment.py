@@ -74,7 +74,7 @@ class ExperimentConfig(config_lib.Settings):
 
     @classmethod
     def load(cls, model_dir: str) -> ExperimentConfig:
-        """Reads config.json; raises errors.UserError if it is missing, damaged or in another version."""
+        """Reads config.json; raises errors.UserError if it is missing or damaged, or has another version."""
         path = os.path.join(model_dir, CONFIG_FILE)
         try:
             values = config_json.parse(files.read_text(path))
@@ -87,8 +87,8 @@ class ExperimentConfig(config_lib.Settings):
             raise errors.UserError(f"{path} is not valid JSON ({error}); restore it from a copy") from error
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             raise errors.UserError(
-                f"{path} does not have format version {FORMAT_VERSION}; train a new model directory with "
-                "this program"
+                f"{path} does not have format version {FORMAT_VERSION}; train a new model in another "
+                "directory with this program"
             )
         try:
             return config_json.from_json_dict(cls, values)

@@ -52,7 +52,7 @@ def open_model_directory(path: str) -> ModelDirectory:
     """
     if not os.path.isdir(path):
         raise errors.UserError(
-            f"{path}: model directory does not exist; train one with python -m estimator_asr.train "
+            f"{path}: model directory does not exist; train a model with python -m estimator_asr.train "
             f"--model_dir={path}"
         )
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
@@ -79,13 +79,6 @@ def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: s
                 f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as in {path}; remove "
                 "decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
             )
-
-
-def create_or_check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
-    """Creates a model directory, or checks that training can continue in it; see `check` and `write`."""
-    model = check(path, config, data_dir)
-    write(model, data_dir)
-    return model
 
 
 def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> ModelDirectory:
@@ -136,7 +129,7 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
     """Returns a model with the data's vocabularies; writes nothing, and `path` need not exist.
 
     All workers except the chief open the model in this way, so that they need not wait for the directory.
-    If it has checkpoints, constants keep the values that they have there.
+    If the directory has checkpoints, constants keep the values that they have there.
     Raises errors.UserError if one of the data's vocabularies is damaged.
     """
     config = _with_saved_constants(path, config)
@@ -160,7 +153,7 @@ def check_data(
 def refuse_difference(
     data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
 ) -> None:
-    """Raises errors.UserError if the data differ from the model; the message lists build flags for the model.
+    """Raises errors.UserError if the data differ from the model; the message lists flags for matching data.
 
     Args:
         data_dir, path: paths of the data and the model.
@@ -189,8 +182,8 @@ def refuse_difference(
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
     """Writes a model directory without checkpoints: config.json, vocabularies and, if any, a frozen encoder.
 
-    Vocabularies and encoder are copied from `source_dir`. If that is None, they are copied from the model's
-    directory, together with its decoding files.
+    Vocabularies and encoder are copied from `source_dir`. If `source_dir` is None, they are copied from the
+    model's directory, together with its decoding files.
     """
     os.makedirs(path, exist_ok=True)
     frontend = model.config.frontend
@@ -215,13 +208,13 @@ def _with_saved_constants(path, config):
 
 
 def _vocabulary_files(config):
-    """Returns a model's vocabulary files, as {config field that has the file's sha256: file name}."""
+    """Returns a model's vocabulary files, as {config field that contains the file's sha256: file name}."""
     bpe = {"bpe_sha256": dataset_info.BPE_FILE} if config.bpe_sha256 else {}
     return {**config.spec.vocabularies, **bpe}
 
 
 def _open(path, config, source):
-    """Reads the vocabularies in `path`, and checks their hashes against `config`, read from file `source`."""
+    """Reads the vocabularies in `path`, and checks their hashes against `config`; errors cite `source`."""
     tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
     characters, readings = None, None
     if config.spec.writes_characters:
@@ -242,7 +235,7 @@ def _open(path, config, source):
 
 
 def _describe_difference(got, want):
-    """Returns both values for a message; for dataclasses, only the fields that differ, as text."""
+    """Returns both values for a message; a dataclass is reduced to text that lists the fields that differ."""
     sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
     if not any(sides):
         return got, want

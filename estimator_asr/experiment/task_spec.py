@@ -19,7 +19,7 @@ class TaskSpec:
     error_rate: str  # tag of the error rate after decoding, which selects the best checkpoint
     class_variable: str  # a variable with one row or column per output class
     class_axis: int  # axis of class_variable that has one entry per output class
-    vocabularies: dict[str, str]  # {field of ExperimentConfig that has the file's sha256: file}
+    vocabularies: dict[str, str]  # {field of ExperimentConfig that contains the file's sha256: file}
     main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first (at most five)
 
     @property

@@ -19,11 +19,11 @@ class OptimizerConfig(config_flags.Checked):
 
     optimizer: str = setting("adam", "update rule", choices=("adam", "momentum"))
     learning_rate: float = setting(0.001, "initial learning rate", positive=True)
-    # Initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0: not scaled.
+    # Initial rate = learning_rate x mean utterances per step / learning_rate_batch_size; 0 disables scaling.
     learning_rate_batch_size: float = constant(0.0, "set --learning_rate to the rate for your batch size")
     schedule: str = setting(
         "step",
-        "learning rate decay after warm-up; plateau: halves the rate after three evaluations without a lower "
+        "learning rate decay after warm-up; plateau halves the rate after three evaluations without a lower "
         "error rate on dev",
         choices=("step", "exponential", "inverse_time", "inverse_sqrt", "plateau"),
     )
@@ -57,7 +57,9 @@ class OptimizerConfig(config_flags.Checked):
         positive=True,
     )
     pretrained_rate_decay: float = constant(0.7)  # ratio of a block's learning rate to that of the next block
-    clip_norm: float = setting(5.0, "global norm to which gradients are clipped; 0: no clipping", minimum=0)
+    clip_norm: float = setting(
+        5.0, "global norm to which gradients are clipped; 0 disables clipping", minimum=0
+    )
     gradient_accumulation_steps: int = setting(
         1,
         "number of batches whose gradients are summed for one update; more than 1 needs memory for another "
@@ -95,7 +97,7 @@ class TrainConfig(config_flags.Checked):
     )
     train_epochs: Optional[float] = setting(
         None,
-        f"stop after this many epochs; {DEFAULT_EPOCHS} if neither this nor --train_steps is set",
+        f"stop after this many epochs; {DEFAULT_EPOCHS} if neither this flag nor --train_steps is set",
         positive=True,
         alternative="train_steps",
     )
@@ -105,7 +107,7 @@ class TrainConfig(config_flags.Checked):
     keep_checkpoint_max: int = constant(
         5, "the five latest checkpoints are kept; for more of the best ones, use --keep_best_checkpoints"
     )
-    # Minimum time between evaluations; ignored by early stopping and schedule plateau.
+    # Minimum time between evaluations; ignored by early stopping and by the plateau schedule.
     eval_throttle_seconds: int = constant(30, "use --save_checkpoints_steps to evaluate less often")
     save_summary_steps: int = setting(50, "steps between points in TensorBoard's plots", positive=True)
     progress_seconds: float = constant(10.0)  # seconds between progress lines
@@ -152,7 +154,9 @@ class StoppingConfig(config_flags.Checked):
         5, "number of checkpoints with the lowest error rates on dev to keep in MODEL_DIR/best", minimum=1
     )
     early_stopping_evaluations: int = setting(
-        0, "stop after this many evaluations without a new lowest error rate on dev; 0: never", minimum=0
+        0,
+        "stop after this many evaluations without a new lowest error rate on dev; 0 disables early stopping",
+        minimum=0,
     )
 
 
@@ -170,7 +174,8 @@ class WatchConfig(config_flags.Checked):
     )
     overfit_batches: int = setting(
         0,
-        "try to memorise this many batches, then exit; a model that cannot memorise them is broken; 0: off",
+        "try to memorise this many batches, then exit; a model that cannot memorise them is broken; 0 "
+        "disables this test",
         minimum=0,
     )
     try_worst_batch: bool = setting(True, "before the first step, try the batch that needs the most memory")
@@ -181,13 +186,17 @@ class DisplayConfig(config_flags.Checked):
     """Settings for TensorBoard displays other than scalars."""
 
     show_utterances: int = setting(
-        4, "TensorBoard: dev utterances to show with spectrogram, alignment and audio; 0: none", minimum=0
+        4,
+        "number of dev utterances that TensorBoard shows with spectrogram, alignment and audio",
+        minimum=0,
     )
     histogram_steps: int = setting(
-        0, "TensorBoard: steps between histograms of weights and gradients; 0: none", minimum=0
+        0,
+        "steps between TensorBoard's histograms of weights and gradients; 0 disables histograms",
+        minimum=0,
     )
     profile_steps: tuple[int, ...] = setting(
-        (), "first and last step that TensorBoard's profiler records; empty: none", minimum=0
+        (), "first and last step that TensorBoard's profiler records; by default, it records none", minimum=0
     )
 
     def __post_init__(self):

@@ -1,7 +1,7 @@
 """Writes files for servers into a version's assets.extra/.
 
 tf_serving_warmup_requests   requests that TensorFlow Serving runs before it reports the model as ready
-batching_parameters.txt      file for TensorFlow Serving's flag --batching_parameters_file
+batching_parameters.txt      settings for TensorFlow Serving's --batching_parameters_file flag
 client.py                    a client for the REST APIs of TensorFlow Serving and estimator_asr.serve
 """
 
@@ -20,9 +20,9 @@ from tfrecord_builder.audio import audio_files
 MODEL_NAME = "asr"
 WARMUP_FILE = "tf_serving_warmup_requests"  # the file name that TensorFlow Serving looks for
 _SIGNATURE = "serving_default"
-_WARMUP_SECONDS = (1, 5)  # lengths of the recordings, one per request
+_WARMUP_SECONDS = (1, 5)  # length of the recording in each request
 _WARMUP_PEAK = 0.01  # loud enough not to be rejected as silent
-# Batches are small, because recordings are padded to the longest: up to three minutes (docs/export.md).
+# Batches are small because every recording is padded to the longest, up to three minutes (docs/export.md).
 _BATCHING = """max_batch_size { value: 4 }
 batch_timeout_micros { value: 10000 }
 max_enqueued_batches { value: 64 }
@@ -34,7 +34,7 @@ pad_variable_length_inputs: true
 def write(version_dir: str, sample_rate: int) -> None:
     """Writes the files; `sample_rate` is the model's sample rate in Hz.
 
-    If tensorflow-serving-api is not installed, warm-up requests are left out, and a log line says so.
+    If tensorflow-serving-api is not installed, logs a message instead of writing warm-up requests.
     """
     directory = os.path.join(version_dir, "assets.extra")
     os.makedirs(directory, exist_ok=True)
@@ -53,7 +53,7 @@ def write(version_dir: str, sample_rate: int) -> None:
 
 
 def _make_request(seconds: int, sample_rate: int) -> bytes:
-    """Returns a serialised warm-up request that contains a WAV file of noise."""
+    """Returns a serialised warm-up request that contains a WAV file with `seconds` seconds of noise."""
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
     noise = np.random.default_rng(0).uniform(-_WARMUP_PEAK, _WARMUP_PEAK, seconds * sample_rate)

@@ -1,4 +1,4 @@
-"""The model card: describes the model, its data, its error rates and its licence.
+"""Writes the model card, which describes a model, its data, its error rates and its licence.
 
 Based on Mitchell et al., "Model cards for model reporting", FAT* 2019, section 4.
 """
@@ -46,23 +46,23 @@ def read_metrics(report_dir: str) -> dict:
 
 
 def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
-    """Checks that each report evaluated the exported checkpoints, or an export with the same weights.
+    """Checks that each report evaluates the exported checkpoints, or an export with the same weights.
 
     Args:
-        reports: content of metrics.json for each --report_dir.
-        version_dir: the new version, whose export.json already exists.
-        checkpoints: the checkpoints that were exported.
+        reports: contents of each report's metrics.json, keyed by --report_dir.
+        version_dir: path of the new version, whose export.json already exists.
+        checkpoints: paths of the exported checkpoints.
 
     Raises:
-        errors.UserError: a report evaluated another model.
+        errors.UserError: a report evaluates another model.
     """
     for directory, values in reports.items():
         checkpoint, model = str(values.get("checkpoint") or ""), str(values.get("model"))
         is_checkpoint = checkpoint and os.path.realpath(checkpoint) in map(os.path.realpath, checkpoints)
         if not is_checkpoint and not _are_equal(model, version_dir):
             raise errors.UserError(
-                f"export: --report_dir={directory} is a report on {checkpoint or model}, expected a report "
-                f"on {' or '.join(checkpoints)}, or on an export of the same models; evaluate the exported "
+                f"export: --report_dir={directory} is a report on {checkpoint or model}, not on "
+                f"{' or '.join(checkpoints)}, or on an export of the same models; evaluate the exported "
                 "models, and pass the new report"
             )
 
@@ -91,11 +91,11 @@ def write(
     """Writes the model card to a version.
 
     Args:
-        version_dir: the version.
-        info: content of the version's export.json.
-        data: the data on which the export was compared with its models, by directory.
-        metrics: content of metrics.json from each report.
-        licence: text of the licence; "" if none is stated.
+        version_dir: path of the version.
+        info: contents of the version's export.json.
+        data: dataset_info of each data directory on which the export was compared with its models.
+        metrics: contents of each report's metrics.json.
+        licence: text of the licence, or "" if there is none.
         parity: a sentence that says how well the export agrees with its models.
     """
     sections = {
@@ -110,7 +110,7 @@ def write(
 
 
 def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
-    models = {"acoustic": info.acoustic, "language": info.language}
+    models = {"an acoustic": info.acoustic, "a language": info.language}
     steps = [
         f"{name} model trained for {model.global_step:,} steps" for name, model in models.items() if model
     ]
@@ -118,8 +118,8 @@ def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
     settings = info.acoustic.decode.items()
     decoding = ", ".join(f"{name} {value}" for name, value in settings if value not in ("0.0", ""))
     lines = [
-        f"Speech to {output}, at {info.frontend.sample_rate} Hz: {' and '.join(steps)}.",
-        f"Decoding of the acoustic model: {decoding or 'greedy'}.",
+        f"Converts speech at {info.frontend.sample_rate} Hz to {output}, using {' and '.join(steps)}.",
+        f"Decoding settings of the acoustic model: {decoding or 'greedy'}.",
         parity,
         "Error rates may be higher for rooms, microphones, accents and subjects other than those below.",
     ]

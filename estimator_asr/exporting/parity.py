@@ -30,7 +30,7 @@ BATCH_SIZES = (1, 3, 8)
 PADDINGS = (0, 17)  # padding frames after the longest utterance in a batch
 _PIECE_FRAMES = 23  # feature frames in each piece of a stream
 _ADVICE = (
-    "Nothing was exported, because the SavedModel is wrong. Report the error with the version of TensorFlow."
+    "Nothing was exported, because the SavedModel is wrong. Report this error with your TensorFlow version."
 )
 _SCORES = ("acoustic_score", "language_score", "confidence")
 _CHARACTER_FIELDS = ("start", "end", "confidence")
@@ -42,25 +42,25 @@ class Certificate:
 
     num_utterances: int
     num_recordings: int
-    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # comparisons for each signature
-    num_ties: int = 0  # comparisons of different texts with equal scores, within the tolerance
-    largest_difference: float = 0.0  # between two scores or two times
+    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # number per signature
+    num_ties: int = 0  # comparisons whose texts differ but have equal scores within the tolerance
+    largest_difference: float = 0.0  # maximum over scores and times
     tolerance: float = TOLERANCE
     rank_tolerance: float = TOLERANCE  # tolerance for n-best scores
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
-    # Number of n-best scores to compare; None for all. Whisper may propose a different text that is as good.
+    # Number of n-best scores to compare; if None, all. Whisper may propose a different, equally good text.
     num_best: Optional[int] = None
     data: str = ""  # data directories and split that the utterances come from
 
     def __str__(self) -> str:
         return (
-            f"The SavedModel recognises {self.num_utterances} utterances ({self.num_recordings} as WAV "
-            f"files) like the trained models; scores differ by at most {self.largest_difference:.1e}."
+            f"The SavedModel agrees with the trained models on {self.num_utterances} utterances "
+            f"({self.num_recordings} as WAV files); scores differ by at most {self.largest_difference:.1e}."
         )
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
-        """Compares the outputs for one utterance; raises UserError, ending with `advice`, if they differ."""
+        """Compares the outputs for one utterance; if they differ, raises UserError, ending with `advice`."""
         if got["status"] != statuses.OK:
             raise errors.UserError(f"{where}: status is {got['status']}, expected ok. {advice}")
         if self._is_tie(expected, got):
@@ -74,20 +74,20 @@ class Certificate:
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
             pairs += [(one[name], other[name]) for name in _CHARACTER_FIELDS]
-        # Scores are compared by rank: texts with equal scores may swap places, and the last text may differ.
+        # Scores are compared by rank because texts with equal scores may swap places and the last may differ.
         scores = ([text["score"] for text in side["n_best"][: self.num_best]] for side in (expected, got))
         ranks = list(itertools.zip_longest(*scores, fillvalue=np.nan))
         for compared, tolerance in ((pairs, self.tolerance), (ranks, self.rank_tolerance)):
             difference = max(_difference(*pair) for pair in compared)
             if difference > tolerance:
                 raise errors.UserError(
-                    f"{where}: scores or times differ by {difference:.1e}, expected at most "
+                    f"{where}: scores or times differ by {difference:.1e}, more than the tolerance of "
                     f"{tolerance:g} (relative for values above 1). {advice}"
                 )
             self.largest_difference = max(self.largest_difference, difference)
 
     def _is_tie(self, expected: Mapping, got: Mapping) -> bool:
-        """Returns True if the export chose a different text whose score is as good, within the tolerance."""
+        """Returns True if the export chose a different text whose score is equal within the tolerance."""
         if got["transcript"] == expected["transcript"]:
             return False
         scores = {text["transcript"]: text["score"] for text in expected["n_best"]}
@@ -96,7 +96,7 @@ class Certificate:
 
 
 def _difference(expected: float, got: float) -> float:
-    """Returns the difference between two numbers, relative to |expected| if above 1; infinity for NaN."""
+    """Returns the difference between two numbers, relative to |expected| if above 1, or infinity for NaN."""
     difference = abs(got - expected) / max(1.0, abs(expected))
     return difference if difference == difference else np.inf
 
@@ -120,7 +120,7 @@ def certify(
         recorded = list(zip(with_audio, _recognise_each(model, fbanks)))
     weight = acoustic.model.decode.whisper_weight
     num_best = 1 if weight else None
-    # The score from Whisper's decoder has the same rounding error, which is then multiplied by its weight.
+    # The score from Whisper's decoder has the same rounding error, multiplied by the decoder's weight.
     tolerance = ENCODER_TOLERANCE if acoustic.model.config.frontend.encoder else TOLERANCE
     options = {"num_best": num_best, "tolerance": tolerance, "rank_tolerance": tolerance * (1 + weight)}
     certificate = Certificate(len(utterances), len(with_audio), **options)
@@ -175,7 +175,7 @@ def _recognise_each(model: recogniser.Recogniser, fbanks: Sequence[np.ndarray]) 
 
 
 def _compare_batch(certificate: Certificate, version: recogniser.LoadedVersion, signature: str, cases):
-    """Compares a batch of cases; a case is an utterance and the models' outputs for it."""
+    """Compares a batch of cases; a case is a pair of an utterance and the models' outputs for it."""
     if signature == "features":
         fbanks = [utterance.fbank for utterance, _ in cases]
         batches = [_stack_features(fbanks, padding) for padding in PADDINGS]
@@ -204,7 +204,10 @@ def extract_features(
 ) -> list[np.ndarray]:
     """Extracts features from waveforms, float32 [num_samples], as the builder does.
 
-    A frozen encoder, if any, is applied as in `encode`. Returns float32 [num_frames, num_bins] per waveform.
+    If the model has a frozen encoder, it is applied as in `encode`.
+
+    Returns:
+        Features of each waveform, float32 [num_frames, num_bins].
     """
     config = model.config.frontend
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

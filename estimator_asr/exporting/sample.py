@@ -1,4 +1,4 @@
-"""Reads a sample of utterances, with their recordings, on which an export is compared with its models."""
+"""Reads sample utterances, with their recordings, for comparing an export with its models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfrecord_builder.data import recordings
 
 
 class ParityUtterance(NamedTuple):
-    """An utterance to compare; `waveform` is None if no recording can be read or the record is augmented."""
+    """An utterance to recognise; `waveform` is None if it is unreadable or if the record is augmented."""
 
     utterance_id: str
     fbank: np.ndarray  # float32 [num_frames, num_bins], as stored
@@ -29,14 +29,14 @@ def read(
     features: frontend.FrontendConfig,
     max_seconds: int,
 ) -> list[ParityUtterance]:
-    """Reads utterances spread over the split, leaving out those that are too long for the export.
+    """Reads utterances from all over the split, except utterances that are too long for the export.
 
     Args:
         source: the split.
         config: settings for batching records.
-        num_utterances: maximum number of utterances; the sample may be only about half as large.
+        num_utterances: maximum number of utterances; the sample may contain only about half as many.
         features: the model's frontend settings.
-        max_seconds: the export's limit on the length of an item; longer utterances are left out.
+        max_seconds: maximum length of an item in the export; longer utterances are left out.
 
     Raises:
         errors.UserError: no utterance is selected, or a shard is damaged.
@@ -64,7 +64,7 @@ def read(
 def _read_audio(
     recording: Optional[recordings.Recording], sample_rate: int, max_seconds: float
 ) -> Optional[np.ndarray]:
-    """Returns float32 [num_samples]; None if no recording can be read or the record is an augmented copy."""
+    """Returns float32 [num_samples], or None if no audio can be read or the record is an augmented copy."""
     if recording is None or recording.is_augmented:
         return None
     segment = (recording.start_seconds, recording.seconds, recording.channel)

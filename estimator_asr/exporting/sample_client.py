@@ -1,4 +1,4 @@
-"""Sends WAV files to a server of this model and prints its responses; needs nothing but Python.
+"""Sends WAV files to a server that runs this model and prints the responses; needs only Python.
 
 python client.py [--url=http://127.0.0.1:8501/v1/models/asr] FILE.wav...
 """
@@ -13,7 +13,7 @@ import urllib.request
 
 
 def encode(path):
-    """Returns the content of a file as base64."""
+    """Returns the contents of a file in base64."""
     try:
         with open(path, "rb") as file:
             return base64.b64encode(file.read()).decode("ascii")
@@ -22,7 +22,7 @@ def encode(path):
 
 
 def transcribe(url, path):
-    """Transcribes a file through the REST API of TensorFlow Serving; returns a dict of the model's outputs.
+    """Transcribes a file through TensorFlow Serving's REST API; returns a dict of the model's outputs.
 
     The server rejects requests with more files than max_batch_size (see batching_parameters.txt).
     """

@@ -1,4 +1,4 @@
-"""Plans the batches of an epoch: which records each batch has, by their numbers in the record index.
+"""Plans the batches of an epoch: lists each batch's records by their numbers in the record index.
 
 In training, shards are shuffled and interleaved, then record numbers are shuffled in a buffer. Evaluation
 takes one shard after another. Each record occurs exactly once per epoch, and the same seed gives the same
@@ -27,7 +27,7 @@ def plan_batches(
     start: input_progress.InputPosition,
     training: bool = True,
 ) -> tf.data.Dataset:
-    """Plans batches from `start` on: endless epochs, of which epoch e is shuffled with seed + e.
+    """Plans batches from `start` on, for endless epochs; epoch e is shuffled with the seed `seed + e`.
 
     If `training` is False, plans a single epoch in shard order.
 
@@ -60,14 +60,14 @@ def plan_batches(
 
 
 def cut(bucketing: buckets.Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts an epoch's records into batches, in the order in which batches become full; the others come last.
+    """Cuts an epoch's records into batches, in the order in which they become full; small batches come last.
 
     Args:
         bucketing: buckets and batch sizes.
         lengths: int32 [records], lengths of the records in the order of the epoch.
 
     Returns:
-        (rows, begins, ends), all int64: batch i has the records rows[begins[i] : ends[i]].
+        (rows, begins, ends), all int64: batch i consists of the records rows[begins[i] : ends[i]].
     """
     bucket = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 for a linear-time sort
     rows = np.argsort(bucket, kind="stable")
@@ -83,7 +83,7 @@ def cut(bucketing: buckets.Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _shuffle(firsts, config, seed):
-    """Returns a dataset of the shuffled record numbers, int64 []; shard i begins at number firsts[i]."""
+    """Returns a dataset of the shuffled record numbers, int64 []; shard i begins with record firsts[i]."""
     count, firsts = len(firsts) - 1, tf.constant(firsts)
     with _without_graph_seed():
         order = tf.data.Dataset.range(count).shuffle(count, seed, reshuffle_each_iteration=False)

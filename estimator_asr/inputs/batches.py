@@ -1,10 +1,10 @@
 """Parses, masks and pads one replica's rows of a batch.
 
-Replica r of n gets rows r, r + n, r + 2n ... of the batch. If there are no rows for it (in a small last
-batch), it gets one row of length 0, which losses and statistics ignore.
+Replica r of n gets rows r, r + n, r + 2n ... of the batch. If a small last batch has no rows for a replica,
+the replica gets one row of length 0, which losses and statistics ignore.
 
-The masks are those of SpecAugment (Park et al. 2019) without time warping: time and frequency masks, filled
-with the mean. They depend only on the seed, not on the thread that computes them.
+The masks follow SpecAugment (Park et al. 2019) without time warping: time and frequency masks, filled with
+the mean. The masks depend only on the seed, not on the thread that computes them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def finish(
 
     Args:
         records: string [batch], serialised records for this replica.
-        position: int64 [2], seed + epoch and the batch's index in the epoch; the random seed of the batch.
-        shard: which rows of the whole batch the records are.
+        position: int64 [2], seed + epoch and the batch's index in the epoch; also the batch's random seed.
+        shard: the replica's rows in the whole batch.
         num_rows: int32 [], number of rows in the whole batch.
         training: if True, masks the features, adds `seed`, and leaves out the texts.
     """
@@ -144,8 +144,8 @@ def mask_features(
 def merge_masks(draws: tf.Tensor, widest: tf.Tensor, limit: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
     """Returns the union of each utterance's masks, bool [batch, length].
 
-    Each mask is 0 to `widest` wide, and lies within the first `limit` positions (both int32 [batch]). `draws`
-    is float32 [batch, num_masks, 2].
+    Each mask is 0 to `widest` positions wide and lies within the first `limit` positions. `widest` and
+    `limit` are int32 [batch], and `draws` is float32 [batch, num_masks, 2].
     """
     width = tf.cast(draws[..., 0] * tf.cast(widest + 1, tf.float32)[:, None], tf.int32)
     start = tf.cast(draws[..., 1] * tf.cast(limit[:, None] - width + 1, tf.float32), tf.int32)

@@ -81,7 +81,7 @@ def _remove(path):
 
 
 def _allocate(path, num_bytes) -> bool:
-    """Creates a file; returns False if the disk is full (macOS, without posix_fallocate, cannot tell)."""
+    """Creates a file; returns False if the disk is full (undetected on macOS without posix_fallocate)."""
     with open(path, "wb") as file:
         try:
             if hasattr(os, "posix_fallocate"):

@@ -1,4 +1,4 @@
-"""Length buckets: a batch has utterances of similar length, all from one bucket.
+"""Length buckets: a batch contains utterances of similar length, all from one bucket.
 
 For given settings, buckets and batch sizes depend only on the histogram {length: number of utterances}. An
 epoch therefore has the same number of batches in any order and on any machine, and `epoch, index =
@@ -35,13 +35,14 @@ def choose(
 ) -> Bucketing:
     """Returns the buckets with the least padding, and the largest batch sizes that the budget allows.
 
-    A batch size above num_replicas is rounded down to a multiple of it, so that all replicas have the same
-    work. No batch size exceeds the number of utterances in its bucket.
+    A batch size above num_replicas is rounded down to a multiple of num_replicas, so that all replicas do the
+    same amount of work. No batch size exceeds the number of utterances in its bucket.
 
     Args:
         length_counts: {length: number of utterances of that length}, not empty.
         num_buckets: maximum number of buckets.
-        budget: maximum frames or tokens per batch with padding; longer utterances get their own batches.
+        budget: maximum number of frames or tokens per batch, including padding; an utterance that is
+            longer gets its own batch.
     """
     ends = choose_ends(length_counts, num_buckets)
     counts = count(length_counts, ends)
@@ -67,7 +68,7 @@ def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> lis
 
 
 def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> float:
-    """Returns the fraction of an epoch's frames (tokens) that are padding up to buckets' maximum lengths."""
+    """Returns the fraction of an epoch's frames or tokens that is padding up to the buckets' ends."""
     padded = sum(end * number for end, number in zip(bucket_ends, count(length_counts, bucket_ends)))
     return 1.0 - sum(length * number for length, number in length_counts.items()) / max(padded, 1)
 

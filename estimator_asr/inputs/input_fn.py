@@ -32,7 +32,7 @@ from estimator_asr.inputs import (
 from tfrecord_builder.program import cpu, progress_bar
 
 _PREFETCHED_BATCHES = 4
-# There are at least 2 threads, as one may wait for the disk; at most 16, as each holds a batch in memory.
+# Use at least 2 threads, because one may wait for the disk, and at most 16, because each holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16
 _uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
 
@@ -47,28 +47,28 @@ def build_input_fn(
     num_replicas: int = 1,
     fixed_shapes: bool = False,
 ) -> Callable[..., tf.data.Dataset]:
-    """Returns the input_fn of an Estimator.
+    """Returns the input_fn for an Estimator.
 
     Args:
         config: batch budget, shuffling and masking.
-        training: if True, endless epochs, shuffled and masked; if False, one epoch in shard order, with the
-            texts (utterance_id, speaker, transcript, pronunciation) among the features.
+        training: if True, epochs are endless, shuffled and masked. If False, there is one epoch in shard
+            order, and the features include the texts (utterance_id, speaker, transcript, pronunciation).
         seed: the random seed for epoch e is seed + e.
         start: position to resume from.
-        num_replicas: number of replicas on all machines together. Each batch is sharded across them, and the
+        num_replicas: total number of replicas on all machines. Each batch is sharded across them, and the
             dataset yields one per-replica batch after another. If the input_fn gets a
-            tf.distribute.InputContext, the dataset has only the batches for this machine's replicas.
+            tf.distribute.InputContext, the dataset contains only the batches for this machine's replicas.
         fixed_shapes: if True, all batches from a bucket are padded to one shape (for XLA).
 
     Returns:
         Function that returns a dataset of (features, labels). features is a dict: token_ids int32 [batch,
         max_tokens] and num_tokens int32 [batch]; likewise character_ids and num_characters; in training, seed
         int64 [2] (seed + epoch, batch index in the epoch); for the acoustic model, fbank float32 [batch,
-        max_frames, num_bins] and num_frames int32 [batch]. labels is a dict of target ids and their number.
+        max_frames, num_bins] and num_frames int32 [batch]. labels is a dict of target ids and their count.
     """
     bucketing = source.bucket(config, num_replicas)
 
-    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, but checking takes a second
+    @tf.autograph.experimental.do_not_convert  # nothing needs conversion, but checking that takes a second
     def read(own: Sequence[int]) -> tf.data.Dataset:
         first_shard = len(source.shards) * own[0] // num_replicas
         index = record_index.load(source, config, first_shard)
@@ -98,7 +98,7 @@ def build_input_fn(
 
 
 def count_threads() -> int:
-    """Returns the number of threads for reading and parsing: one per available core, within 2 to 16."""
+    """Returns the number of threads for reading and parsing: one per core, at least 2 and at most 16."""
     return min(max(cpu.count_cores(), _MIN_THREADS), _MAX_THREADS)
 
 
@@ -114,7 +114,7 @@ def _shard(own, num_replicas, position, rows):
 
 
 def _list_replicas(num_replicas, input_context):
-    """Returns the numbers of this machine's replicas."""
+    """Returns the indices of this machine's replicas."""
     if input_context is None:
         return list(range(num_replicas))
     count = num_replicas // input_context.num_input_pipelines
@@ -138,8 +138,8 @@ def read_batch(
 ) -> list[bytes]:
     """Returns the serialised records of a whole training batch (for all replicas) in row order.
 
-    `position` is the batch's features["seed"]: seed + epoch, and index in the epoch. `bucketing` must be
-    that of the training run.
+    `position` is the batch's features["seed"]: seed + epoch, and the index in the epoch. `bucketing` must be
+    the same as in the training run.
     """
     index, (seed, number) = record_index.load(source, config), map(int, position)
     reader = record_index.RecordReader(source, index, config)
@@ -162,7 +162,7 @@ def batch_of(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Returns features and labels of a batch as a replica's model_fn gets them in training.
 
-    `records` are those of the whole batch, for all replicas. `source` may be a Split made by
+    `records` are the records of the whole batch, for all replicas. `source` may be a Split made by
     Split.of_records. For `position`, see read_batch.
     """
 
@@ -179,7 +179,7 @@ def read_sample(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields batches of features for about `max_utterances` utterances, chosen by a hash of their ids.
 
-    A batch has only those features of build_input_fn that have one row per utterance.
+    A batch contains only the features from build_input_fn that have one row per utterance.
     """
     limit = 2**32 * max_utterances / source.num_utterances
     elements = read_elements(build_input_fn(source, config, training=False))
@@ -195,9 +195,9 @@ def read_sample(
 def read_elements(build_dataset: Callable[[], tf.data.Dataset]) -> Iterator:
     """Yields the elements of a dataset as NumPy values, without eager execution.
 
-    `build_dataset` is called in a graph of its own. The dataset runs on the CPU.
+    `build_dataset` is called in a new graph. The dataset runs on the CPU.
     """
-    graph = tf.Graph()  # the default graph only in the next block, not while the caller uses an element
+    graph = tf.Graph()  # is the default graph only in the next block, not while the caller uses an element
     with graph.as_default(), tf.device("/cpu:0"):
         element = tf.compat.v1.data.make_one_shot_iterator(build_dataset()).get_next()
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})

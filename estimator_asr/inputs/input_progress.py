@@ -63,8 +63,8 @@ def resume(saved: Optional[InputProgress], step: int, wanted: InputProgress) -> 
     """Returns the progress of a run that continues from a checkpoint at a global step.
 
     `saved` is the progress of earlier runs, or None. `wanted` is this run's progress, counted from epoch 0.
-    If both have the same batches in the same order, the result is `saved`. Otherwise it is `wanted`, counted
-    from the start of the interrupted epoch.
+    If both have the same batches in the same order, `saved` is returned. Otherwise `wanted` is returned,
+    counted from the start of the interrupted epoch.
     """
     if saved is None:
         return wanted

@@ -1,6 +1,6 @@
 """The record index: the location and length of each record in a split.
 
-With the index, an epoch is planned without reading data, and then only the records that are needed are read.
+With the index, an epoch can be planned without reading data; later, only the needed records are read.
 
 Records are numbered from 0, in shard order. Each shard is read once to index it; the sizes and lengths of its
 records are stored in <sha256 of the shard>.<unit>.npy, int32 [2, records].
@@ -22,7 +22,7 @@ from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-# Shards open at a time. batch_plan.py interleaves 16; shards just before and after these are also open.
+# Maximum number of open shards. batch_plan.py interleaves 16; the shards before and after are also open.
 _MAX_OPEN = 48
 _NUM_AHEAD = 64  # batches whose shards are opened ahead of time
 
@@ -30,7 +30,7 @@ _NUM_AHEAD = 64  # batches whose shards are opened ahead of time
 class RecordIndex(NamedTuple):
     """Positions and lengths of all records except those of length 0; needs 16 bytes per record."""
 
-    firsts: np.ndarray  # int64 [shards + 1], number of each shard's first record, and the total
+    firsts: np.ndarray  # int64 [shards + 1], number of each shard's first record, and the number of records
     offsets: np.ndarray  # int64 [records], position of the record in its shard, in bytes
     sizes: np.ndarray  # int32 [records], size of the serialised record, in bytes
     lengths: np.ndarray  # int32 [records], length in frames or tokens
@@ -65,7 +65,7 @@ def _join(columns_by_shard) -> RecordIndex:
 
 
 def _load(path, num_bytes) -> Optional[np.ndarray]:
-    """Returns a shard's index; None if the file is missing, is damaged, or does not fit the shard's size."""
+    """Returns a shard's index, or None if the file is missing or damaged, or contradicts the shard's size."""
     try:
         columns = np.load(path)
         is_whole = (columns[0] + np.int64(schema.FRAMING_BYTES)).sum() == num_bytes
@@ -91,7 +91,7 @@ def _make(path, records, length_key) -> np.ndarray:
 
 
 class RecordReader:
-    """A reader of a split's records by number; several threads may read at the same time."""
+    """Reads a split's records by number; several threads may read at the same time."""
 
     def __init__(self, source: splits.Split, index: RecordIndex, config: config_lib.InputConfig):
         self._shards, self._index = source.shards, index
@@ -109,7 +109,7 @@ class RecordReader:
         return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
 
     def open_ahead(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Opens shards before they are needed; the last component of each element must be record numbers."""
+        """Opens shards ahead of time; the last component of each element must contain record numbers."""
 
         def fetch(*element):
             opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
@@ -143,12 +143,12 @@ class RecordReader:
             raise ValueError(f"{schema.DAMAGED}: {where}: {error}") from None
 
     def _open_shard(self, shard):
-        with self._fetching:  # limits the copies that are not open yet, which the cache might remove
+        with self._fetching:  # limits copies that are not open yet, because the cache might remove them
             return _OpenFile(os.open(self._cache.fetch(self._shards[shard]), os.O_RDONLY))
 
 
 class _OpenFile:
-    """A file that is closed once no thread uses it; it stays readable even if the cache removes it."""
+    """An open file, closed once no thread uses it; the file stays readable even if the cache removes it."""
 
     def __init__(self, descriptor):
         self.descriptor = descriptor

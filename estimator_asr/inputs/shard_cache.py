@@ -1,6 +1,6 @@
 """Local copies of remote shards, in a bounded directory that all of a user's processes share.
 
-A copy's name is the shard's sha256 in dataset_info.json. Local shards are not copied.
+A copy is named after the shard's sha256 in dataset_info.json. Local shards are not copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfrecord_builder.storage import files, locks
 NUM_PARALLEL_FETCHES = 2
 # Number of fetched shards that may wait to be opened.
 _NUM_AHEAD = 2
-# Number of further shards that a reader holds, so that none is removed before it is opened.
+# Number of further shards that a reader holds, so that no shard is removed before it is opened.
 _NUM_HELD = 4
 # The cache must have space for all shards that the readers of train and dev hold or are fetching.
 _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
@@ -43,10 +43,10 @@ def find_directory(name: str) -> str:
 
 
 def open_cache(shards: tuple[splits.DataShard, ...], max_gb: float) -> ShardCache:
-    """Returns a split's cache, the same one for all epochs and evaluations.
+    """Returns a split's cache, which all epochs and evaluations share.
 
-    Separate caches would hold too many shards. One is enough, because a process never reads two epochs or
-    evaluations at the same time.
+    Separate caches would hold too many shards. One cache is enough, because a process never reads two epochs
+    or evaluations at the same time.
     """
     return _open_cache(shards, max_gb, find_directory("shards"))
 
@@ -99,8 +99,8 @@ class ShardCache:
         if needed > self._max_gb:
             raise errors.UserError(
                 f"{shard.path}: --shard_cache_gb is {self._max_gb:g}, expected at least {needed:.2g} "
-                f"({_MIN_SHARDS} such shards); train with a larger --shard_cache_gb, or build the data "
-                "with a larger --num_shards"
+                f"({_MIN_SHARDS} shards of this size); train with a larger --shard_cache_gb, or build the "
+                "data with a larger --num_shards"
             )
 
     def _hold(self, path) -> bool:
@@ -140,10 +140,10 @@ def download(shard: splits.DataShard, target: str) -> None:
     """Downloads a shard to an existing file; if the copy is damaged, downloads the shard again.
 
     Raises:
-        errors.UserError: the shard's size or sha256 differs from the one in dataset_info.json.
+        errors.UserError: the shard's size or sha256 differs from dataset_info.json.
         OSError: the store fails for a minute or has no such file, or the file cannot be written.
     """
-    wrong = f"does not have the size and sha256 given in {dataset_info.INFO_FILE}"
+    wrong = f"does not match the size and sha256 in {dataset_info.INFO_FILE}"
     for _ in range(_NUM_COPIES):
         _copy(shard, target)
         if os.path.getsize(target) == shard.num_bytes and files.sha256(target) == shard.sha256:

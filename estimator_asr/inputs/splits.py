@@ -84,7 +84,7 @@ class Split:
 
     @property
     def total_length(self) -> int:
-        """Total frames or tokens in an epoch, without padding."""
+        """Total number of frames or tokens in an epoch, without padding."""
         return sum(length * count for length, count in self.length_counts.items())
 
     def bucket(self, config: config_lib.InputConfig, num_replicas: int = 1) -> buckets.Bucketing:
@@ -151,8 +151,8 @@ def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> 
     num_long = sum(count for length, count in lengths.items() if length * seconds > longest)
     if num_long:
         raise errors.UserError(
-            f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, the maximum of "
-            f"encoders for --frontend={info.frontend.frontend}; build the data again"
+            f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, the maximum "
+            f"for encoders with --frontend={info.frontend.frontend}; build the data again"
         )
 
 

@@ -1,7 +1,7 @@
 """Acoustic model: an encoder with a CTC head and, if labels are passed, an attention decoder.
 
-All variables are in the scope "acoustic". The classes are the token ids plus one last class, which is both
-CTC's blank and the symbol with which the decoder starts and ends a sequence.
+All variables are in the scope "acoustic". The classes are the token ids and one last class, which is both
+CTC's blank and the decoder's start and end symbol.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ ENCODERS = {
 
 
 class AcousticOutputs(NamedTuple):
-    """Outputs of the acoustic model; the logits are values before the softmax."""
+    """Outputs of the acoustic model; logits are not normalised."""
 
     ctc_logits: tf.Tensor  # float32 [batch, num_subsampled, num_classes]
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
-    decoder_logits: Optional[tf.Tensor]  # float32 [batch, max_tokens + 1, num_classes]; None without labels
+    # float32 [batch, max_tokens + 1, num_classes]; None if there are no labels or no decoder blocks.
+    decoder_logits: Optional[tf.Tensor]
     encoding: Optional[encoders.Encoding] = None
-    scorer: Optional[losses.LogitFactors] = None  # the factors of decoder_logits
+    scorer: Optional[losses.LogitFactors] = None  # factors from which decoder_logits are computed
     # Cross-attention weights of the last decoder block, [batch, heads, max_tokens + 1, num_subsampled].
     attention: Optional[tf.Tensor] = None
     local_logits: Optional[tf.Tensor] = None  # like ctc_logits, but computed from encoding.below
@@ -59,16 +60,16 @@ def build(
 
     Args:
         fbank: float32 [batch, num_frames, num_bins].
-        num_frames: int32 [batch]; frames at or beyond it are ignored, even if they are NaN.
+        num_frames: int32 [batch], number of real frames; later frames are ignored, even if they are NaN.
         num_classes: number of tokens, plus one for the blank.
-        token_parts: float32 [num_classes - 1, num_parts] from syllables.part_matrix; None if tokens have no
-            parts.
-        token_ids: int32 [batch, max_tokens], the labels; if None, there is no decoder.
-        num_tokens: int32 [batch]; ids at or beyond it are ignored.
-        seed: int64 [2], random seed of the batch in training. If None, there is no dropout, and batch norm
-            uses its moving averages.
-        stream: how to cut recordings into chunks if config.chunk_frames is set; if None, whole recordings
-            are processed. In training it is ignored, and the chunk size is sampled.
+        token_parts: float32 [num_classes - 1, num_parts] from syllables.part_matrix; None if the tokens
+            have no parts.
+        token_ids: int32 [batch, max_tokens], the labels; if None, no decoder is built.
+        num_tokens: int32 [batch], number of labels; ids after the last label are ignored.
+        seed: int64 [2], random seed for the batch in training. If None, dropout is off, and batch norm uses
+            its moving averages.
+        stream: settings for cutting recordings into chunks if config.chunk_frames is set; if None,
+            recordings are processed whole. Training ignores this argument and samples the chunk size.
     """
     entry = ENCODERS[config.encoder]
     with tf.compat.v1.variable_scope("acoustic"):
@@ -102,7 +103,7 @@ def build(
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
     """Returns the sum of each class's own vector and its parts' vectors, float32 [num_classes, units]."""
-    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value; initial logits are near zero
+    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value keeps initial logits near zero
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:
         return own
@@ -125,7 +126,7 @@ def classify(scorer: losses.LogitFactors) -> tf.Tensor:
 
 
 def shift_right(token_ids: tf.Tensor, num_tokens: tf.Tensor, boundary_id: int) -> tf.Tensor:
-    """Returns int32 [batch, max_tokens + 1]: boundary_id, then the labels, then boundary_id as padding."""
+    """Returns boundary_id followed by the labels, padded with boundary_id, int32 [batch, max_tokens + 1]."""
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
     token_ids = tf.where(is_token, token_ids, tf.fill(tf.shape(token_ids), boundary_id))
     return tf.pad(token_ids, [[0, 0], [1, 0]], constant_values=boundary_id)
@@ -141,12 +142,12 @@ def decode(
 ) -> tuple[losses.LogitFactors, tf.Tensor]:
     """Pre-norm Transformer decoder; its class vectors are also its input embeddings (Press and Wolf, 2017).
 
-    previous_ids, int32 [batch, length], holds the token before each position. For the other arguments see
-    build.
+    previous_ids, int32 [batch, length], holds the token before each position. See build for the other
+    arguments.
 
     Returns:
-        The scorer of the classes at each position, which depends on previous_ids up to and including that
-        position; and the last block's cross-attention weights, [batch, heads, length, num_subsampled].
+        A scorer, whose logits at each position depend on previous_ids only up to and including that position;
+        and the last block's cross-attention weights, [batch, heads, length, num_subsampled].
     """
     vectors = class_vectors(num_classes, encoding.outputs.shape[-1], token_parts)
     hidden = attention.add_positions(tf.gather(vectors, previous_ids) * config.encoder_units**0.5)
@@ -159,7 +160,7 @@ def decode(
 
 
 def _decoder_block(config, hidden, causal, encoding, seed):
-    """Causal self-attention, cross-attention to the encoder, feed-forward; all with residual connections."""
+    """Runs causal self-attention, cross-attention and feed-forward layers, all with residual connections."""
     heads, rate = config.attention_heads, config.acoustic_dropout
     attended = attention.self_attention(layers.layer_norm(hidden, "layer_norm_0"), causal, heads)
     hidden += layers.dropout(attended, rate, seed)
@@ -172,11 +173,11 @@ def _decoder_block(config, hidden, causal, encoding, seed):
 
 
 def decoder_targets(token_ids: tf.Tensor, num_tokens: tf.Tensor, end_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the decoder's targets and their weights; the labels, token_ids, are int32 [batch, max_tokens].
+    """Converts labels, int32 [batch, max_tokens], to the decoder's targets and their weights.
 
     Returns:
-        Labels followed by end symbols, int32 [batch, max_tokens + 1]; and float32 weights of the same shape:
-        1 for the labels and the first end symbol, 0 for the end symbols that serve as padding.
+        Labels followed by end symbols, int32 [batch, max_tokens + 1]; and float32 weights of the same shape,
+        which are 1 for the labels and the first end symbol, and 0 for the end symbols used as padding.
     """
     length = tf.shape(token_ids)[1] + 1
     is_token = tf.sequence_mask(num_tokens, length)
@@ -195,7 +196,7 @@ def score(
     """Returns the decoder's log probabilities of whole sequences, including their end symbols.
 
     token_ids is int32 [batch, num_sequences, max_tokens]; num_tokens and the result are [batch,
-    num_sequences]. For the other arguments see build, which returned the encoding.
+    num_sequences]. `encoding` comes from build, which describes the other arguments.
     """
     shape = tf.shape(token_ids)
     rows = [shape[0] * shape[1], shape[2]]

@@ -29,12 +29,12 @@ def self_attention(
             to which each position may attend.
         num_heads: number of heads, a divisor of units.
         rotary: whether to use rotary positions, which encode the distance between positions (see rotate).
-        extend: function that extends the keys and values, both shaped as in attend; if None, they are
-            not changed.
-        first: int32 [batch], position of each sequence's first input; 0 if None.
+        extend: function that extends the keys and values, which are shaped as in attend; if None, keys and
+            values are not extended.
+        first: int32 [batch], position of the first input in each sequence; if None, positions start at 0.
 
     Returns:
-        float32 [batch, length, units]. If the mask excludes all keys, all of them get the same weight.
+        float32 [batch, length, units]. If the mask excludes all keys, all keys get the same weight.
     """
     units = inputs.shape[-1]
     with tf.compat.v1.variable_scope("self_attention"):
@@ -69,12 +69,13 @@ def cross_attention(
 def attend(
     queries: tf.Tensor, keys: tf.Tensor, values: tf.Tensor, mask: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Attends from queries to keys, all float [batch, heads, length, units / heads].
+    """Attends from queries to keys. Queries, keys and values are float [batch, heads, length, units / heads].
 
-    The mask has one of the shapes allowed in self_attention, and applies to the keys.
+    The mask has one of the shapes that self_attention allows, and applies to the keys.
 
     Returns:
-        Float [batch, query_length, units], and weights float32 [batch, heads, query_length, length].
+        Attended values, float [batch, query_length, units], and attention weights, float32 [batch, heads,
+        query_length, length].
     """
     queries *= queries.shape[-1] ** -0.5
     scores = tf.matmul(queries, keys, transpose_b=True)
@@ -88,7 +89,7 @@ def attend(
 
 
 def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: int) -> list[tf.Tensor]:
-    """Returns a projection of inputs [batch, length, ...] per part: [batch, heads, length, units / heads]."""
+    """Projects inputs, [batch, length, ...], to a tensor [batch, heads, length, units / heads] per part."""
     with tf.compat.v1.variable_scope("_".join(parts)):
         kernel = layers.get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
         outputs = layers.linear(inputs, kernel, _get_biases(parts, units))
@@ -96,10 +97,10 @@ def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: in
 
 
 def _get_biases(parts, units):
-    """Concatenates the biases of all parts, float32 [parts x units]; the bias of keys is zero.
+    """Returns the concatenated biases of all parts, float32 [parts x units]; the keys' bias is zero.
 
-    A key bias would add the same amount to all scores of a query, and the softmax cancels that. Its gradient
-    would consist of rounding errors, which Adam would amplify.
+    A key bias would add the same amount to all scores of a query, which the softmax cancels. The key
+    bias's gradient would consist of rounding errors, which Adam would amplify.
     """
     biased = [part for part in parts if part != "key"]
     biases = dict(zip(biased, tf.split(layers.get_bias("bias", [len(biased) * units]), len(biased))))
@@ -132,20 +133,20 @@ def rotate(inputs: tf.Tensor, first: Optional[tf.Tensor] = None) -> tf.Tensor:
 
 
 def add_positions(inputs: tf.Tensor) -> tf.Tensor:
-    """Adds sine and cosine waves to [batch, length, units] (Vaswani et al., 2017, section 3.5)."""
+    """Adds sinusoidal positions to inputs, [batch, length, units] (Vaswani et al., 2017, section 3.5)."""
     units = inputs.shape[-1]
     waves = sinusoids(tf.shape(inputs)[1], _wave_rates(units))[None, :, :units]
     return inputs + tf.cast(waves, inputs.dtype)
 
 
 def sinusoids(length: tf.Tensor, rates: np.ndarray) -> tf.Tensor:
-    """Returns a sine wave for each rate (radians per position), then the cosines, [length, 2 x rates]."""
+    """Returns sine waves with the given rates (radians per position), then cosines, [length, 2 x rates]."""
     angles = tf.range(length, dtype=tf.float32)[:, None] * rates
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)
 
 
 def _wave_rates(units):
-    """Returns rates in radians per position, float32 [ceil(units / 2)], falling from 1 to about 1 / 10000."""
+    """Returns rates in radians per position, float32 [ceil(units / 2)], from 1 down to about 1 / 10000."""
     return np.exp(-math.log(10000.0) * np.arange(0, units, 2) / units).astype(np.float32)
 
 

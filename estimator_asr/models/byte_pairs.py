@@ -1,4 +1,4 @@
-"""Byte-pair encoding (Sennrich et al. 2016, section 3.2) of characters, as TensorFlow operations.
+"""Byte-pair encoding of characters with TensorFlow operations (Sennrich et al. 2016, section 3.2).
 
 Merging can start with whole characters instead of bytes, because no token in Whisper's vocabulary combines
 part of a hanzi with bytes from another hanzi.
@@ -18,7 +18,7 @@ def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tup
     """Encodes characters, int32 [rows, max_characters], where -1 marks an empty position.
 
     Returns:
-        Tokens, int32 [rows, max_tokens], padded with -1; and their number in each row, int32 [rows].
+        Tokens, int32 [rows, max_tokens], padded with -1; and the number of tokens in each row, int32 [rows].
     """
     symbols = _merge(decoder, tf.pad(_squeeze(characters)[0], [[0, 0], [0, 2]], constant_values=-1))
     pieces = tf.gather(decoder.spellings, tf.maximum(symbols, 0))
@@ -27,13 +27,13 @@ def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tup
 
 
 def _squeeze(ids):
-    """Moves every -1 to the end of its row; returns the rows and the number of other ids in each row."""
+    """Moves every -1 to the end of its row; returns the rows and the number of ids in each row."""
     ragged = tf.ragged.boolean_mask(ids, ids >= 0)
     return ragged.to_tensor(-1), tf.cast(ragged.row_lengths(), tf.int32)
 
 
 def _merge(decoder, symbols):
-    """Merges the pair with the lowest rank in each row (the first if equal), until no pair can be merged."""
+    """Repeatedly merges the lowest-ranked pair in each row (on a tie, the first) until no pair is left."""
     pairs, num_symbols = tf.constant(decoder.merged_pairs), len(decoder.spellings)
 
     def find(symbols):

@@ -1,8 +1,8 @@
-"""Encoders, which turn log-mel frames into a shorter sequence of vectors. acoustic.ENCODERS lists them.
+"""Encoders, which turn log-mel frames into a shorter sequence of vectors (listed in acoustic.ENCODERS).
 
-Padding must not affect real positions. So strided convolutions pad explicitly, because TensorFlow's "SAME"
+Padding must not affect real positions. Strided convolutions pad explicitly, because TensorFlow's "SAME"
 padding depends on whether the padded length is even. Masks keep padding out of convolutions, attention and
-batch statistics. Padded frames may be NaN or Inf: they are set to zero before the first convolution.
+batch statistics. Padded frames may be NaN or Inf, because they are set to zero before the first convolution.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Encoding(NamedTuple):
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     mask: tf.Tensor  # float32 [batch, num_subsampled]
-    # The frames before any attention, shaped like outputs; None if the encoder does not return them.
+    # Frames from below the first attention layer, shaped like outputs; None if they are not available.
     below: Optional[tf.Tensor] = None
 
 
@@ -34,11 +34,12 @@ class Encoder(NamedTuple):
 
     Attributes:
         build: function that returns an Encoding. Its arguments are an AcousticConfig; fbank, float32 [batch,
-            num_frames, num_bins]; num_frames, int32 [batch] (frames at or beyond it are ignored); seed (see
+            num_frames, num_bins]; num_frames, int32 [batch] (later frames are ignored); seed (see
             acoustic.build); and, if can_stream is True, a streaming.Stream or None.
         subsampling: input frames per output frame; num_subsampled is ceil(num_frames / subsampling).
-        is_pretrained: whether the encoder builds on the outputs of config.pretrained, read from the records
-            or computed from features. For all other encoders, acoustic.build normalises the features.
+        is_pretrained: True if the encoder builds on the outputs of config.pretrained, which are read from the
+            records or computed from features. acoustic.build normalises the features of all other encoders.
+        can_stream: True if the encoder can process recordings in chunks.
     """
 
     build: Callable[..., Encoding]
@@ -68,7 +69,7 @@ def transformer(
 ) -> Encoding:
     """Transformer encoder (Vaswani et al., 2017) with layer norm before each module (Xiong et al., 2020).
 
-    It uses rotary positions (Su et al., 2021), because absolute ones would reveal where a recording starts.
+    Positions are rotary (Su et al., 2021), because absolute positions would reveal where a recording starts.
     """
     hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
     return run_blocks(config, _transformer_block, hidden, num_frames, seed, stream)
@@ -99,7 +100,7 @@ def _subsample(config, fbank, num_frames, seed, stream) -> tuple[tf.Tensor, tf.T
     """Halves time and frequency twice with 3 x 3 convolutions, then projects each frame to one vector.
 
     Returns:
-        Frames, float32 [batch, num_subsampled, units], and their number, int32 [batch].
+        Frames, float32 [batch, num_subsampled, units], and the number of real frames, int32 [batch].
     """
     hidden, mask = tf.expand_dims(fbank, 3), layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     for i in range(2):
@@ -116,10 +117,10 @@ def _join_bins(hidden):
 
 
 def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> tf.Tensor:
-    """3 x 3 convolution with stride 2: output i depends on inputs 2i - 1 to 2i + 1.
+    """3 x 3 convolution with stride 2, in which output i depends on inputs 2i - 1 to 2i + 1.
 
-    It has no bias, because batch norm follows. The ends are padded with copies of the first and last frames,
-    to hide where a recording starts. The inputs are float32 [batch, length, num_bins, channels], and the
+    There is no bias, because batch norm follows. Recordings are padded with copies of their first and last
+    frames, to hide where they start. The inputs are float32 [batch, length, num_bins, channels], and the
     result is float32 [batch, ceil(length / 2), ceil(num_bins / 2), channels].
     """
     with tf.compat.v1.variable_scope(name):
@@ -128,7 +129,7 @@ def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> 
     # If the convolution padded the bins itself, its gradients would be computed at half the speed.
     padded = tf.pad(extended, [[0, 0], [0, 0], [1, 1], [0, 0]])
     halved = tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
-    # The shape is set explicitly: on some processors, oneDNN does not halve the bins of an empty batch.
+    # The shape is set explicitly, because oneDNN on some processors does not halve an empty batch's bins.
     batch, length = tf.shape(halved)[0], tf.shape(halved)[1]
     return tf.reshape(halved, [batch, length, (inputs.shape[2] + 1) // 2, channels])
 
@@ -140,10 +141,11 @@ def conformer_block(
     heard: tf.Tensor,
     seed: Optional[tf.Tensor],
 ) -> tf.Tensor:
-    """Half-weight feed-forward, attention, convolution, half-weight feed-forward (Gulati et al., 2020, 2.4).
+    """Conformer block (Gulati et al., 2020, section 2.4).
 
-    The inputs are float32 [batch, length, units]; `heard` is the result of span.attention_mask(), which is
-    computed only once for all blocks.
+    Attention and convolution are preceded and followed by a feed-forward module with half weight. The inputs
+    are float32 [batch, length, units]; `heard` is the result of span.attention_mask(), which is computed only
+    once for all blocks.
     """
 
     def residual(hidden, module, weight=1.0):
@@ -176,9 +178,9 @@ def _attention(config, inputs, span, mask, rotary=False):
 
 
 def _convolution_module(config, inputs, span, seed):
-    """Gated linear unit, depthwise convolution, batch norm, swish and projection (Gulati et al., 2020, 2.2).
+    """Convolution module of a Conformer block (Gulati et al., 2020, section 2.2).
 
-    With layer norm instead of batch norm, the encoder's output collapsed to a constant.
+    When layer norm was used instead of batch norm, the encoder's output collapsed to a constant.
     """
     with tf.compat.v1.variable_scope("convolution"):
         gate = layers.dense(layers.layer_norm(inputs), 2 * config.encoder_units, "gate")
@@ -193,9 +195,10 @@ def _convolution_module(config, inputs, span, seed):
 def cnn(
     config: config_lib.AcousticConfig, fbank: tf.Tensor, num_frames: tf.Tensor, seed: Optional[tf.Tensor]
 ) -> Encoding:
-    """VGG-like (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each pair followed by pooling.
+    """VGG-like encoder (Simonyan and Zisserman, 2015): pairs of 3 x 3 convolutions, each followed by pooling.
 
-    The first two pooling layers halve time and frequency, the last one only frequency. There is no attention.
+    The first two pooling layers halve time and frequency; the last layer halves only frequency. There is no
+    attention.
     """
     mask = layers.sequence_mask(num_frames, tf.shape(fbank)[1])
     hidden = tf.expand_dims(layers.clear_padding(fbank, mask), 3)  # [batch, num_frames, num_bins, 1]
@@ -203,7 +206,7 @@ def cnn(
         for j in range(2):
             hidden = _convolve(hidden, mask, channels, seed, f"convolution_{i}_{j}")
         time_stride = 2 if i < 2 else 1
-        # Padding cannot change a maximum: it is 0, and real values are >= 0.
+        # Padding cannot change a maximum, because padding is 0 and real values are at least 0.
         hidden = tf.nn.max_pool2d(hidden, [time_stride, 2], [time_stride, 2], "SAME")
         num_frames = frontend.num_subsampled_frames(num_frames, factor=time_stride)
         mask = layers.sequence_mask(num_frames, tf.shape(hidden)[1])

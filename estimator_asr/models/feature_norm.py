@@ -1,7 +1,7 @@
 """Normalisation of features to mean 0 and standard deviation 1, over all frames or causally.
 
-Causal normalisation is for streaming models, in which a frame must not depend on later frames. First the
-level (the logarithm of the mean power so far) is subtracted; a few loud frames are enough to estimate it.
+Causal normalisation is for streaming models, in which a frame must not depend on later frames. First, the
+level (the logarithm of the mean power so far) is subtracted, which a few loud frames are enough to estimate.
 Then each bin is normalised with statistics that need more frames. To keep the first frames from being
 normalised only by themselves, PRIOR_FRAMES frames of average speech are assumed before them, just as Kaldi
 starts with global statistics (online-feature.h, OnlineCmvnOptions: 200 frames in a window of 600).
@@ -18,24 +18,25 @@ from estimator_asr.models import layers, normalisation, streaming
 
 DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB as the natural logarithm of power; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
-EMPTY_BAND = 4 * np.log(10.0)  # 40 dB; a bin whose peak is further below the loudest bin's counts as empty
-FILL_WIDTH = 8.0  # distance in bins at which another bin's weight, in filling an empty bin, is 1/e
+EMPTY_BAND = 4 * np.log(10.0)  # 40 dB; an empty bin peaks more than this below the loudest bin
+FILL_WIDTH = 8.0  # distance from an empty bin, in bins, at which the weight of a bin that fills it is 1/e
 PRIOR_FRAMES = 40.0
-# Quiet speech assumed to precede a recording: power of its loudest bin (natural log), and number of frames.
+# Quiet speech assumed before each recording: natural log of its loudest bin's power, number of frames.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
-_LARGEST = 80.0  # limit for log power, so that its exp() is finite
+_LARGEST = 80.0  # upper limit for log power, so that exp() does not overflow
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
     """Normalises each bin of each utterance to mean 0 and standard deviation 1, to remove channel and level.
 
     In the log domain, digital silence is far below any speech and would compress the range of the speech. So
-    values more than DYNAMIC_RANGE below the utterance's loudest value are raised to that limit.
+    all values are raised to at least the utterance's loudest value minus DYNAMIC_RANGE.
 
     Args:
-        fill_bands: whether to fill bins that never come within EMPTY_BAND of the loudest value, for example
-            those above a codec's bandwidth, with the mean of the other bins, weighted by exp(-distance /
-            FILL_WIDTH). Bins masked by SpecAugment, which are constant and above digital silence, are kept.
+        fill_bands: whether to fill empty bins with the mean of the other bins, weighted by exp(-distance /
+            FILL_WIDTH). A bin is empty if it never comes within EMPTY_BAND of the loudest value, for example
+            because it is above a codec's bandwidth. Bins masked by SpecAugment, which are constant and above
+            digital silence, are not filled.
 
     Returns:
         float32 [batch, num_frames, num_bins] like fbank, zero at or beyond num_frames (int32 [batch]).
@@ -55,7 +56,7 @@ def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False)
 
 
 def _fill(normalised: tf.Tensor, is_empty: tf.Tensor) -> tf.Tensor:
-    """Fills bins where is_empty, bool [batch, 1, num_bins]; normalised is [batch, length, num_bins]."""
+    """Fills empty bins in normalised, [batch, length, num_bins]; is_empty is bool [batch, 1, num_bins]."""
     bins = np.arange(normalised.shape[2])
     closeness = np.exp(-np.abs(bins[:, None] - bins) / FILL_WIDTH).astype(np.float32)
     weights = closeness * tf.cast(~tf.linalg.matrix_transpose(is_empty), tf.float32)
@@ -70,7 +71,7 @@ def normalise_causally(
     subsampling: int,
     stream: Optional[streaming.Stream],
 ) -> tf.Tensor:
-    """Normalises each bin with the statistics of the frames so far; digital silence is raised first.
+    """Normalises each bin with the statistics of all frames so far, after raising digital silence.
 
     Batch norm learns the statistics of average speech from the training data. With mixed precision, this
     function still computes in float32, because it comes before the first matrix product.
@@ -102,7 +103,7 @@ def normalise_causally(
 
 
 def _accumulate(values, mask, state, name) -> tf.Tensor:
-    """Returns for each frame the sum of all frames up to it, float32 [batch, length, units]."""
+    """Returns the sum of all frames up to and including each frame, float32 [batch, length, units]."""
     sums = tf.cumsum(layers.clear_padding(values, mask), axis=1)
     if state:
         before = state.take(name, tf.zeros([1, values.shape[2]]))

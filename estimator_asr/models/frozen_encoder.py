@@ -1,8 +1,8 @@
-"""Pretrained encoders: frozen for feature extraction, or as the lower part of an encoder that is trained.
+"""Pretrained encoders, used frozen for feature extraction or as the lower part of a trained encoder.
 
-Each family of encoders has a module such as whisper.py and an entry in FAMILIES. Its `embed` computes the
-input of the Transformer blocks; its `log_mel` computes the frames that are stored with the blocks' outputs.
-Outputs are read from records written by estimator_asr.encode, or computed in the graph.
+Each family of encoders has a module such as whisper.py and an entry in FAMILIES. The module's `embed`
+computes the input of the Transformer blocks, and its `log_mel` computes the frames that are stored with the
+blocks' outputs. Outputs are read from records written by estimator_asr.encode, or computed in the graph.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def build(
     Args:
         applied: the encoder, and the blocks whose outputs are returned.
         fbank: float32 [batch, num_frames, num_bins], from the encoder's frontend.
-        num_frames: int32 [batch]; frames at or beyond it are ignored.
-        scope: variable scope, inside that of the caller.
+        num_frames: int32 [batch], number of real frames; later frames are ignored.
+        scope: variable scope, inside the caller's scope.
 
     Returns:
-        Log-mel frames followed by the outputs of each block, float16 [batch, num_outputs, applied.num_bins],
-        zero at or beyond the number of outputs; and that number, int32 [batch].
+        Log-mel frames concatenated with the outputs of each block, float16 [batch, max_outputs,
+        applied.num_bins], zero after the last output; and the number of outputs, int32 [batch].
     """
     encoder, family = applied.encoder, FAMILIES[applied.encoder.family]
     with tf.compat.v1.variable_scope(scope, custom_getter=layers.as_constant):
@@ -57,15 +57,15 @@ def run_blocks(
     numbers: Sequence[int],
     first: int = 1,
 ) -> list[tf.Tensor]:
-    """Runs the blocks from number `first` to the highest of `numbers`; the first block has number 1.
+    """Runs the blocks from `first` to the highest number in `numbers`; blocks are numbered from 1 up.
 
     Args:
         hidden: float32 [batch, length, units], the input of block `first`.
         mask: float32 [batch, length], 1 for real positions.
 
     Returns:
-        Outputs of the blocks in `numbers`, each shaped like hidden. If is_pre_norm, the output of the
-        encoder's last block includes the layer norm after that block.
+        Outputs of the blocks in `numbers`, each shaped like hidden. If encoder.is_pre_norm is True, the
+        final layer norm has been applied to the output of the encoder's last block.
     """
     outputs = {}
     for number in range(first, max(numbers) + 1):
@@ -97,10 +97,10 @@ def _feed_forward(encoder, inputs, mask):
 
 
 def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
-    """Joins every `factor` frames of [batch, num_frames, num_bins] into one; the last is padded with zeros.
+    """Joins every `factor` frames into one frame; the last group of frames is padded with zeros.
 
     Returns:
-        Tensor [batch, ceil(num_frames / factor), factor x num_bins].
+        Tensor [batch, ceil(num_frames / factor), factor x num_bins] for fbank [batch, num_frames, num_bins].
     """
     length, num_bins = tf.shape(fbank)[1], fbank.shape[-1]
     num_stacked = frontend.num_subsampled_frames(length, factor)
@@ -113,7 +113,7 @@ def conformer_on_top(
 ) -> encoders.Encoding:
     """Conformer blocks that read pairs of outputs from a pretrained encoder; see encoders.Encoder.
 
-    fbank holds the outputs of config.pretrained, or the features from which to compute them.
+    fbank holds the outputs of config.pretrained, or the features from which they are computed.
     Batch norm comes first, because the scales of the outputs differ by orders of magnitude.
     """
     applied = _below_trained(config)
@@ -131,7 +131,7 @@ def conformer_on_top(
 
 
 def _below_trained(config):
-    """Returns config.pretrained with only the blocks below the trained ones; the records may hold more."""
+    """Returns config.pretrained, limited to blocks below the trained blocks; records may hold more blocks."""
     last = config.pretrained.encoder.layers - config.trainable_blocks
     frozen = tuple(layer for layer in config.pretrained.layers if layer <= last)
     return dataclasses.replace(config.pretrained, layers=frozen)
@@ -149,7 +149,7 @@ def _read_or_encode(stored, applied, fbank, num_frames):
 
 
 def _add_trained_blocks(applied, vectors, mask):
-    """Runs the blocks above the last one in `applied`, and appends the output of the topmost block."""
+    """Runs the blocks above the last one in `applied`, and appends the topmost block's output to vectors."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
         first = applied.layers[-1] + 1

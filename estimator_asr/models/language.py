@@ -1,8 +1,8 @@
 """Language model: a Transformer encoder that converts each token to one character.
 
 A token's embedding is the sum of its own vector, the vectors of its parts (initial, final, tone) and the
-vectors of the token n-grams around it. The n-grams are hashed into one table. Word-sized contexts can simply
-be looked up in this table, so the encoder (pre-norm) can stay small. Only the candidates for each token are
+vectors of the n-grams around the token. The n-grams are hashed into one table. Word-sized contexts can simply
+be looked up in this table, so the pre-norm encoder can stay small. Only the candidates for each token are
 scored (see candidates.py).
 """
 
@@ -17,7 +17,7 @@ from estimator_asr.decoding.search import candidates
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import attention, layers
 
-# Each n-gram's first and last tokens, as offsets from the current token.
+# The first and last token of each n-gram, as offsets from the current token.
 _WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
 
 
@@ -37,14 +37,15 @@ def build(
 
     Args:
         token_ids: int32 [batch, length].
-        num_tokens: int32 [batch]; tokens at or beyond it are ignored.
+        num_tokens: int32 [batch], number of real tokens; later tokens are ignored.
         character_mask: bool [tokens, characters], True where the character is a candidate for the token.
-        token_parts: float32 [tokens, num_parts] of 0 and 1 (syllables.part_matrix); None if there are none.
+        token_parts: float32 [tokens, num_parts] from syllables.part_matrix; None if the tokens have no parts.
         seed: int64 [2], random seed of the batch in training; if None, dropout and token noise are off.
-        fixed_shapes: whether to pad the candidates, so that their number rarely changes (for XLA).
+        fixed_shapes: whether to pad the candidates, so that XLA rarely sees a new number of candidates.
 
     Returns:
-        The scored candidates at all positions; where token noise replaces a token, those for its replacement.
+        The scored candidates at all positions. If token noise replaces a token, the candidates belong to
+        the replacement.
     """
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])  # [batch, length]
     if seed is not None:
@@ -135,8 +136,8 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
     """Returns the table rows of the n-grams around each position, int64 [batch, length, num_windows].
 
-    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends. A
-    prime num_rows gives the fewest collisions.
+    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends.
+    Collisions are rarest if num_rows is prime.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)
@@ -144,7 +145,7 @@ def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num
     digits = tf.pad(digits, [[0, 0], [reach, reach]])
     rows = []
     for kind, (first, last) in enumerate(_WINDOWS):
-        number = tf.constant(kind, tf.int64)  # followed by one digit per token, in base vocabulary_size + 1
+        number = tf.constant(kind, tf.int64)  # digits are appended in base vocabulary_size + 1
         for offset in range(first, last + 1):
             number = number * (vocabulary_size + 1) + digits[:, reach + offset : reach + offset + length]
         rows.append(tf.math.floormod(number, num_rows))
@@ -165,7 +166,7 @@ def _encode(config, inputs, mask, seed):
 
 
 def _score(outputs, pairs, num_characters, num_readings):
-    """Returns logits, float32 [num_pairs]: output times character vector, plus the bias for the reading."""
+    """Returns logits, float32 [num_pairs]: outputs times character vectors, plus the readings' biases."""
     units = outputs.shape[-1]
     table = _get_table("characters", [num_characters, units])
     bias = layers.get_bias("reading_bias", [num_readings])
@@ -175,6 +176,6 @@ def _score(outputs, pairs, num_characters, num_readings):
 
 
 def _get_table(name, shape):
-    """Returns an embedding table [rows, units], with normal initial values of variance 1 / units."""
+    """Returns an embedding table [rows, units], initialised with normal values of variance 1 / units."""
     initializer = tf.compat.v1.random_normal_initializer(stddev=shape[1] ** -0.5)
     return tf.compat.v1.get_variable(name, shape, initializer=initializer)

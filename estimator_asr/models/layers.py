@@ -18,11 +18,11 @@ import tensorflow as tf
 
 LAYER_NORM_EPSILON = 1e-6
 PYTORCH_EPSILON = 1e-5  # default of PyTorch's layer norm, which pretrained models use
-MASKED_SCORE = -3e4  # finite in float16, and its exp() is zero in float32
+MASKED_SCORE = -3e4  # finite in float16; exp(MASKED_SCORE) is zero in float32
 
 
 def sequence_mask(lengths: tf.Tensor, max_length) -> tf.Tensor:
-    """Returns float32 [batch, max_length]: 1 at positions below `lengths` (int32 [batch]), otherwise 0."""
+    """Returns a float32 mask [batch, max_length]: 1 at positions below `lengths` (int32 [batch]), else 0."""
     return tf.sequence_mask(lengths, max_length, dtype=tf.float32)
 
 
@@ -32,7 +32,7 @@ def as_constant(getter: Callable, *args, **kwargs) -> tf.Variable:
 
 
 def get_kernel(name: str, shape: Sequence) -> tf.Variable:
-    """Returns a weight [..., inputs, outputs], with Glorot uniform initial values (Glorot, Bengio, 2010)."""
+    """Returns a weight [..., inputs, outputs], initialised uniformly as in Glorot and Bengio (2010)."""
     return tf.compat.v1.get_variable(name, shape, initializer=tf.compat.v1.glorot_uniform_initializer())
 
 
@@ -51,8 +51,8 @@ def linear(
 ) -> tf.Tensor:
     """Returns activation(inputs x kernel + bias), computed with one matmul.
 
-    The inputs are [..., n] and the kernel is [n, units]. The result has the kernel's dtype, to which the
-    inputs are cast.
+    The inputs are [..., n] and the kernel is [n, units]. The inputs are cast to the kernel's dtype, which is
+    also the dtype of the result.
     """
     inputs = tf.cast(inputs, kernel.dtype)
     outputs = tf.matmul(tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
@@ -77,7 +77,7 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAY
     with tf.compat.v1.variable_scope(name):
         scale = get_scale("scale", [inputs.shape[-1]])
         shift = get_bias("shift", [inputs.shape[-1]])
-    # tf.custom_gradient is not used: its registration is never removed, and keeps the graph alive.
+    # tf.custom_gradient is not used, because its registration is never removed and keeps the graph alive.
     values = tf.cast(inputs, tf.float32)
     centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -85,20 +85,20 @@ def layer_norm(inputs: tf.Tensor, name: str = "layer_norm", epsilon: float = LAY
 
 
 def gelu(inputs: tf.Tensor) -> tf.Tensor:
-    """Exact GELU, PyTorch's default: x times the probability that a standard normal value is below x."""
+    """Exact GELU (PyTorch's default): x times the probability that a standard normal value is below x."""
     return tf.nn.gelu(inputs, approximate=False)
 
 
 def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns inputs [batch, length, ...], with zeros (even for NaN and Inf) where mask [batch, length] is 0.
+    """Sets inputs [batch, length, ...] to zero where mask [batch, length] is 0, even if they are NaN or Inf.
 
-    The gradient at padding is zero too, if all later operations have finite gradients at zero.
+    The gradient at padding is also zero if all later operations have finite gradients at zero.
     """
     return tf.where(_is_real(inputs, mask), inputs, tf.zeros([], inputs.dtype))
 
 
 def _is_real(inputs, mask):
-    """Returns True where the mask is 1: bool [batch, length, 1, ...], of the same rank as inputs."""
+    """Returns bool [batch, length, 1, ...] with the rank of inputs, which is True where the mask is 1."""
     return tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
@@ -110,8 +110,8 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
 
     Returns:
         For inputs [batch, length, ...], a tensor [batch, before + length + after, ...]: `before` copies of
-        the first position, the real positions, then copies of the last one up to the end. A sequence
-        without real positions becomes all zeros.
+        the first position, the real positions, then copies of the last real position up to the end.
+        If a sequence has no real positions, its result is all zeros.
     """
     ones = [1] * (inputs.shape.rank - 2)
     is_real = _is_real(inputs, mask)
@@ -125,11 +125,10 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
 
 
 def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Tensor:
-    """Zeroes values with probability `rate` (rounded to 1/256) and scales up the others. If seed is None, it
-    does nothing.
+    """Zeroes values with probability `rate`, rounded to 1/256, and scales up all other values.
 
-    It samples one byte per value. On a CPU, this takes a quarter of the time of tf.nn.dropout, which samples
-    floats and took a sixth of each training step.
+    If seed is None, inputs are returned unchanged. One byte is sampled per value. On a CPU, this takes a
+    quarter of the time of tf.nn.dropout, which samples floats and took a sixth of each training step.
     """
     if seed is None or rate == 0:
         return inputs
@@ -139,7 +138,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns random uint8 from 0 to 255, generated four at a time; for shape and seed see `uniform`."""
+    """Returns random uint8 values from 0 to 255, generated four at a time; see `uniform` for arguments."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"
@@ -150,8 +149,8 @@ def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 def uniform(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Returns a random float32 tensor with the given shape, uniform from 0 (included) to 1 (excluded).
 
-    The values depend only on the seed (int64 [2]) and on where in the graph the function is called. So a
-    resumed training samples the same values as an uninterrupted one, and two calls sample different values.
+    The values depend only on the seed (int64 [2]) and on where in the graph the function is called. So
+    resumed training samples the same values as uninterrupted training, and two calls sample different values.
     """
     return tf.random.stateless_uniform(shape, _place_seed(seed), alg="philox")
 
@@ -164,29 +163,29 @@ def _place_seed(seed):
 def feed_forward(
     inputs: tf.Tensor, inner_units: int, dropout_rate: float, seed: Optional[tf.Tensor]
 ) -> tf.Tensor:
-    """Returns dense(dropout(relu(dense(inputs)))), shaped like inputs, with an inner layer of inner_units."""
+    """Returns dense(dropout(relu(dense(inputs)))), shaped like inputs; the inner layer has inner_units."""
     with tf.compat.v1.variable_scope("feed_forward"):
         inner = dense(inputs, inner_units, "inner", tf.nn.relu)
         return dense(dropout(inner, dropout_rate, seed), inputs.shape[-1], "outer")
 
 
 def at_least_one(batch: tf.Tensor, axis: int = 1) -> tf.Tensor:
-    """Pads an axis (by default the second) to size 1 if it is empty, so that no layer gets an empty axis."""
+    """Pads an axis (by default the second) to size 1 if it is empty, so that no layer sees an empty axis."""
     missing = tf.maximum(0, 1 - tf.shape(batch)[axis])
     paddings = [[0, missing if place == axis else 0] for place in range(batch.shape.rank)]
     return tf.pad(batch, paddings, constant_values=tf.zeros([], batch.dtype))
 
 
 def depthwise_conv(inputs: tf.Tensor, kernel_size: int) -> tf.Tensor:
-    """Convolves each unit over time with its own filter. It has no bias, because batch norm follows.
+    """Convolves each unit over time with its own filter. There is no bias, because batch norm follows.
 
-    The inputs have kernel_size - 1 more frames than the result; streaming.Span adds them.
+    The inputs have kernel_size - 1 more frames than the result; streaming.Span adds these frames.
     """
     with tf.compat.v1.variable_scope("depthwise_conv"):
         # Glorot's variance assumes a full convolution, and is far too small for a filter over one unit.
         scale = tf.compat.v1.random_normal_initializer(stddev=kernel_size**-0.5)
         shape = [kernel_size, 1, inputs.shape[-1], 1]
         kernel = tf.compat.v1.get_variable("kernel", shape, initializer=scale)
-    # Time is the height of the image. On a CPU, this is three to five times as fast as using the width.
+    # Time is the image's height: on CPUs, this is three to five times as fast as if time were the width.
     outputs = tf.nn.depthwise_conv2d(tf.expand_dims(inputs, 2), kernel, strides=[1, 1, 1, 1], padding="VALID")
     return tf.squeeze(outputs, 2)  # the gradient of outputs[:, :, 0] would need a copy

@@ -1,7 +1,7 @@
-"""Loss functions: CTC per utterance; cross-entropy per label, over all classes or a sample of them.
+"""Loss functions: CTC per utterance, and cross-entropy per label over all classes or a sample of classes.
 
-The blank is the last class. Sampling is for decoders with so many classes that a softmax over all of them
-would be slow: each step samples some classes and compares every label with those only.
+The blank is the last class. Sampling is for decoders that have so many classes that a softmax over all of
+them would be slow. Each step samples some classes and compares every label with only these classes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from estimator_asr.models import layers
 
-WRONG_LABEL = "E_WRONG_LABEL"  # error code for a label that is the blank or not a class
+WRONG_LABEL = "E_WRONG_LABEL"  # error code for a label that is the blank or is not a class
 
 
 def ctc_loss(
@@ -22,12 +22,12 @@ def ctc_loss(
 ) -> tf.Tensor:
     """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
 
-    It is computed on the CPU even if the logits are on a GPU: cuDNN's kernel, tf.raw_ops.CTCLossV2, returned
-    wrong losses in some steps (docs/experiments/gpu.md).
+    The loss is computed on the CPU even if the logits are on a GPU, because cuDNN's kernel,
+    tf.raw_ops.CTCLossV2, returned wrong losses in some steps (docs/experiments/gpu.md).
 
     An utterance without labels has one alignment, a blank in each frame. An utterance with fewer frames than
-    labels plus repeated labels has none, so its loss and gradient are 0. The gradient at frames at or beyond
-    num_frames is also 0.
+    labels plus repeated labels has no alignment, so its loss and gradient are 0. The gradient is also 0 at
+    padded frames.
 
     Args:
         logits: float [batch, num_frames, num_classes].
@@ -36,15 +36,15 @@ def ctc_loss(
         num_tokens: int32 [batch].
 
     Returns:
-        float32 [batch]. Raises the errors of check_labels; the blank, too, counts as an invalid label.
+        float32 [batch]. Raises the same errors as check_labels; the blank is also an invalid label.
     """
     token_ids = check_labels(token_ids, num_tokens, logits.shape[-1] - 1)
     possible = has_alignment(num_frames, token_ids, num_tokens)
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # All other utterances get one label, zero logits and weight 0: the kernel rejects utterances without
-    # labels, and returns infinity for utterances with too few frames.
+    # All other utterances get one label, zero logits and weight 0, because the kernel rejects utterances
+    # without labels, and returns infinity for utterances with too few frames.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -62,18 +62,18 @@ def ctc_loss(
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would drop the check
 def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
-    """Checks ids, int32 [batch, max_ids], at each step; returns them with zeros at or beyond num_ids.
+    """Checks ids, int32 [batch, max_ids], in each step; returns the ids with zeros at or beyond num_ids.
 
-    The CTC kernel does not check labels: if a blank is among them, it silently drops or changes it.
+    The CTC kernel does not check labels: it silently drops or changes a label that is the blank.
 
     Raises:
         ValueError: the ids are not a matrix of integers.
-        tf.errors.InvalidArgumentError: an id is not in 0 to size - 1; raised when the step runs, with
-            WRONG_LABEL in the message.
+        tf.errors.InvalidArgumentError: an id is not between 0 and size - 1. This error is raised when the
+            step runs, and its message contains WRONG_LABEL.
     """
     if ids.shape.rank != 2 or not ids.dtype.is_integer:
         raise ValueError(
-            f"labels: type is {ids.dtype.name} of rank {ids.shape.rank}, expected int32 [batch, max_ids]; "
+            f"labels: got {ids.dtype.name} of rank {ids.shape.rank}, expected int32 [batch, max_ids]; "
             "pass ids, not one-hot vectors"
         )
     ids = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, 0)
@@ -84,7 +84,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
 
 
 def has_alignment(num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
-    """Returns True for utterances with enough frames for CTC, bool [batch]; see vocabulary.min_ctc_frames."""
+    """Returns bool [batch], True if an utterance has enough frames for CTC; see vocabulary.min_ctc_frames."""
     following = tf.concat([token_ids[:, 1:], -tf.ones_like(token_ids[:, :1])], axis=1)
     is_pair = tf.sequence_mask(num_tokens - 1, tf.shape(token_ids)[1])
     repeats = tf.reduce_sum(tf.cast(is_pair & tf.equal(token_ids, following), tf.int32), axis=1)
@@ -117,7 +117,7 @@ class LogitFactors(NamedTuple):
 
 
 class SampledClasses(NamedTuple):
-    """A sample of distinct classes, and the expected count of every class in it: above 0 and at most 1."""
+    """Distinct sampled classes, and every class's expected count in such a sample (above 0, at most 1)."""
 
     classes: tf.Tensor  # int32 [num_sampled]
     expected_counts: tf.Tensor  # float32 [num_classes]
@@ -128,8 +128,8 @@ def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
 
     by_frequency lists the class ids, most frequent first. For rank r = 0, 1, ..., the probability is
     (log(r + 2) - log(r + 1)) / log(num_classes + 1), close to Zipf's law, as in
-    tf.random.log_uniform_candidate_sampler. That op is not used: its random state is not saved, so a resumed
-    training would continue with different samples; and it runs only on CPUs.
+    tf.random.log_uniform_candidate_sampler. That op is not used, because it runs only on CPUs, and its random
+    state is not saved, so that resumed training would continue with different samples.
     """
     ranks = np.empty(len(by_frequency))
     ranks[list(by_frequency)] = np.arange(len(by_frequency))
@@ -146,11 +146,11 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
     Kaplan 2007, section 6). TensorFlow's op uses the number of draws in place of T.
 
     Args:
-        probabilities: float32 [num_classes], above 0.
-        num_sampled: at most num_classes; if it is num_classes, the sample contains all classes.
+        probabilities: float32 [num_classes], all above 0.
+        num_sampled: size of the sample, at most num_classes (if equal, the sample contains all classes).
     """
     times = -tf.math.log1p(-layers.uniform([len(probabilities)], seed)) / probabilities
-    times = tf.concat([times, [np.inf]], axis=0)  # if the sample has all classes, the next one never arrives
+    times = tf.concat([times, [np.inf]], axis=0)  # no class arrives after a sample of all classes
     earliest, classes = tf.math.top_k(-times, num_sampled + 1)
     return SampledClasses(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
 
@@ -170,9 +170,9 @@ def sampled_softmax(
 def nce(scorer: LogitFactors, labels: tf.Tensor, weights: tf.Tensor, sample: SampledClasses) -> tf.Tensor:
     """Returns the noise-contrastive estimation loss (Gutmann and Hyvarinen, 2010); see sampled_softmax.
 
-    It is the summed loss of logistic regressions, one that accepts the label and one per sampled class that
-    rejects it. Logits stand for log probabilities plus log num_classes: near zero, as at the start of
-    training, they mean equal probabilities.
+    The loss is a sum of logistic regression losses: one for accepting the label, and one for rejecting each
+    sampled class. Logits stand for log probabilities plus log num_classes, so logits near zero, as at the
+    start of training, mean equal probabilities.
     """
     sample = sample._replace(expected_counts=scorer.vectors.shape[0] * sample.expected_counts)
     label, others = _score(scorer, labels, weights, sample)
@@ -183,7 +183,7 @@ SAMPLED = {"sampled": sampled_softmax, "nce": nce}
 
 
 def _score(scorer, labels, weights, sample):
-    """Returns logits minus log expected counts: for labels, [..., 1], and sample, [..., num_sampled]."""
+    """Returns logits minus log expected counts for labels, [..., 1], and sample, [..., num_sampled]."""
     hidden = layers.clear_padding(scorer.hidden, weights)
     corrected = scorer.biases - tf.math.log(sample.expected_counts)
     label = tf.reduce_sum(hidden * tf.gather(scorer.vectors, labels), -1) + tf.gather(corrected, labels)

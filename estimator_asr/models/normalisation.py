@@ -1,8 +1,8 @@
-"""Normalisation that ignores padding: of each sequence over time, and batch norm.
+"""Normalisation that ignores padding: batch norm, and normalisation of each sequence over time.
 
 Batch norm has moving averages whose momentum grows with the number of updates. In training, its statistics
-cover the whole batch, across all replicas. They are always computed in float32, and without matrix products,
-because mixed precision would run those in float16. The training step updates the moving averages (see
+cover the whole batch, across all replicas. Statistics are always computed in float32 and without matrix
+products, which mixed precision would run in float16. The training step updates the moving averages (see
 pending_updates), unless it skips the update of the weights.
 """
 
@@ -34,8 +34,8 @@ def standardise(inputs: tf.Tensor, mask: tf.Tensor, epsilon: float) -> tf.Tensor
 def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str = "batch_norm") -> tf.Tensor:
     """Normalises each unit over the real positions in the batch (Ioffe and Szegedy, 2015).
 
-    In training, it uses the statistics of the batch itself and updates their moving averages. Otherwise, it
-    uses the moving averages.
+    In training, the statistics are those of the batch itself, and their moving averages are updated.
+    Otherwise, the statistics are the moving averages.
 
     Args:
         inputs: float [batch, length, ..., units]; any axes between length and units have no padding.
@@ -58,7 +58,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         else:
             batch_mean, batch_variance = moments_over_replicas(inputs, mask, mean)
         count = tf.identity(num_updates)
-        # Momentum starts low, to forget the initial values quickly (like tf.train.ExponentialMovingAverage).
+        # Low momentum at first forgets the initial values quickly (as in tf.train.ExponentialMovingAverage).
         rate = 1.0 - tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
         defer_update(moving_mean, (batch_mean - mean) * rate)
         defer_update(moving_variance, (batch_variance - variance) * rate)
@@ -70,34 +70,34 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
 
 
 def pending_updates() -> list[tuple[tf.Variable, tf.Tensor]]:
-    """Returns this replica's updates of the moving averages, as pairs of a variable and its change."""
+    """Returns this replica's updates to the moving averages, as (variable, change) pairs."""
     variables, changes = (tf.compat.v1.get_collection(name) for name in _collections())
     return list(zip(variables, changes))
 
 
 def defer_update(average: tf.Variable, change: tf.Tensor) -> None:
-    """Adds a change of a moving average to this replica's pending updates."""
+    """Adds a moving average's update to this replica's pending updates."""
     for name, value in zip(_collections(), (average, change)):
         tf.compat.v1.add_to_collection(name, value)
 
 
 def _collections() -> tuple[str, str]:
-    """Returns the names of this replica's own graph collections, because all replicas share one graph."""
+    """Returns names of graph collections for this replica only, because all replicas share one graph."""
     replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 
 
 def masked_moments(inputs: tf.Tensor, mask: tf.Tensor) -> tuple:
-    """Returns the mean and variance, float32 [units], of [batch, length, ..., units] where the mask is 1."""
+    """Returns mean and variance, float32 [units], of inputs [batch, length, ..., units] where mask is 1."""
     count = tf.maximum(_count(inputs, mask), 1.0)
     mean = _sum_real(tf.cast(inputs, tf.float32), mask) / count
-    # No gradient is needed: the derivative of the variance with respect to the mean is zero.
+    # No gradient is needed, because the derivative of the variance with respect to the mean is zero.
     centred = tf.cast(inputs, tf.float32) - tf.stop_gradient(mean)
     return mean, _sum_real(centred, mask, tf.square) / count
 
 
 def moments_over_replicas(inputs: tf.Tensor, mask: tf.Tensor, centre: tf.Tensor) -> tuple:
-    """Returns the same as masked_moments, but for all replicas together, with a single sum over replicas.
+    """Returns the moments of all replicas' inputs together (see masked_moments), using one sum over replicas.
 
     The variance is the mean of squares minus the squared mean. If the mean is far from zero, this difference
     loses precision. So `centre` [units], near the mean and equal on all replicas, is subtracted first.

@@ -1,7 +1,7 @@
 """Sums over the replicas of a tf.distribute strategy; with a single replica, values are returned unchanged.
 
-ReplicaContext.all_reduce is not used, because its gradient looks up variables by name, and cannot find those
-of other replicas. All replicas must call these functions in the same order.
+ReplicaContext.all_reduce is not used, because its gradient looks up variables by name, and cannot find the
+variables of other replicas. All replicas must call these functions in the same order.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _GRADIENT = "SumOverReplicas"
 
 
 def num_replicas() -> int:
-    """Returns the number of replicas that run a step; 1 without a strategy."""
+    """Returns the number of replicas that run each step; 1 if there is no strategy."""
     return tf.distribute.get_replica_context().num_replicas_in_sync
 
 
 def name(variable: tf.Variable) -> str:
-    """Returns the name of a variable's op; if each replica has a copy, the first copy's name."""
+    """Returns the name of a variable's op; if each replica has a copy, this is the first copy's name."""
     return variable.name.partition(":")[0]
 
 
@@ -56,7 +56,7 @@ def sum_over_replicas(values: list) -> list:
 
 
 def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
-    """Sums a float tensor over all replicas; the sum has a gradient.
+    """Sums a float tensor over all replicas; gradients flow through the sum.
 
     Training minimises the sum of the replicas' losses. So the gradient with respect to a replica's value is
     the sum of all replicas' gradients with respect to the total.
@@ -69,16 +69,16 @@ def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
 
 
 def group_over_replicas(op: tf.Operation) -> tf.Operation:
-    """Returns one operation that runs the `op` of every replica."""
+    """Returns one operation that runs the `op` of each replica of this process."""
     return _merge_local(lambda ops: tf.group(*ops), op)
 
 
 def add_local(value: tf.Tensor) -> tf.Tensor:
     """Returns the sum of a tensor over the replicas of this process, without a collective.
 
-    The sum can be fetched on its own, whereas a collective that only one replica runs would wait forever.
-    tf.group over all replicas' operations would not do: values needed only by control edges are not
-    computed.
+    The sum can be fetched on its own, whereas a collective would wait forever if only one replica ran it.
+    tf.group over all replicas' operations would not be enough, because values that only control edges need
+    are not computed.
     """
     return _merge_local(tf.add_n, value)
 

@@ -1,11 +1,11 @@
-"""Streaming encoders: chunk-masked attention, convolutions within chunks, and their state between calls.
+"""Streaming encoders: chunk-masked attention, convolutions within chunks, and the state between calls.
 
 A frame attends to its chunk and to LEFT_FRAMES frames before the chunk (Zhang et al. 2020, "Unified streaming
 and non-streaming two-pass end-to-end model", section 3.2). Convolutions also see earlier frames, but instead
 of later frames they see copies of the chunk's last frame (Li et al. 2023, "Dynamic chunk convolution for
 unified streaming and non-streaming Conformer ASR", section 3). Training samples chunk sizes, so the same
-weights work with any size. While the graph is built, each layer takes the data that it needs about earlier
-frames from a State, and puts back the data for the next call; the State collects these inputs and outputs.
+weights work with any size. While the graph is built, each layer takes its data about earlier frames from a
+State and puts back the data for the next call. The State collects these tensors as inputs and outputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
-LEFT_FRAMES = 64  # encoder frames before a chunk to which the frames in the chunk attend: 2.56 s
+LEFT_FRAMES = 64  # encoder frames before a chunk to which the chunk's frames attend (2.56 s)
 _WHOLE_FRACTION = 0.25  # fraction of training batches that are processed without chunks
 
 
@@ -26,7 +26,7 @@ class State:
     """Named tensors [batch, ...] that one call passes to the next.
 
     Attributes:
-        inputs, outputs: placeholders for the state before a call, and tensors of the state after it.
+        inputs, outputs: placeholders for the state before a call, and tensors for the state after the call.
         starts: the state at the start of a recording, without the batch axis.
     """
 
@@ -36,14 +36,14 @@ class State:
         self.starts: dict[str, tf.Tensor] = {}
 
     def take(self, name: str, start: tf.Tensor) -> tf.Tensor:
-        """Returns the value kept by the previous call, [batch, *start.shape]; in the first call, `start`."""
+        """Returns the previous call's value, [batch, *start.shape]; in the first call, this is `start`."""
         name, start = self._full_name(name), tf.convert_to_tensor(start)
         self.starts[name] = start
         self.inputs[name] = tf.compat.v1.placeholder(start.dtype, [None, *start.shape], name)
         return self.inputs[name]
 
     def put(self, name: str, value: tf.Tensor) -> None:
-        """Keeps a value for the next call; `name` must have been taken first, in the same variable scope."""
+        """Keeps a value for the next call; call `take` first, with the same name and variable scope."""
         name = self._full_name(name)
         self.outputs[name] = tf.ensure_shape(value, self.inputs[name].shape)
 
@@ -56,9 +56,9 @@ class State:
 class Stream(NamedTuple):
     """Settings for processing a batch in chunks of `chunk` encoder frames.
 
-    Without a state, the batch holds whole recordings. With a state, it holds the next frames of each
-    recording, after the `before` encoder frames (int32 [batch]) of earlier calls. `before` is a multiple of
-    `chunk`, and so is the number of new encoder frames, except at the end of a recording.
+    If `state` is None, the batch holds whole recordings. Otherwise, the batch holds the next frames of each
+    recording, which follow the `before` encoder frames (int32 [batch]) of earlier calls. `before` is a
+    multiple of `chunk`, and so is the number of new encoder frames, except at the end of a recording.
     """
 
     chunk: int | tf.Tensor  # int32 []
@@ -87,7 +87,7 @@ class Span:
     stream: Optional[Stream] = None
 
     def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
-        """Extends frames for a convolution, with earlier frames if there are any, or copies of the edges.
+        """Extends frames for a convolution with frames from earlier calls, if any, and copies of edge frames.
 
         Returns:
             float32 [batch, before + length + after, ...] for inputs [batch, length, ...].
@@ -105,7 +105,7 @@ class Span:
     def cut(self, extended: tf.Tensor, width: int) -> tf.Tensor:
         """Cuts frames, extended by `width` on each side, into chunks that are extended in the same way.
 
-        Each chunk is followed by copies of its last frame. Without a stream, all frames form one chunk.
+        Each chunk is followed by copies of its last frame. If there is no stream, all frames form one chunk.
 
         Returns:
             [batch x chunks, chunk + 2 x width, units] for frames [batch, length + 2 x width, units].
@@ -127,11 +127,11 @@ class Span:
         return tf.reshape(chunks, [batch, -1, chunks.shape[2]])[:, :length]
 
     def extend_heads(self, keys: tf.Tensor, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Prepends the keys and values of the LEFT_FRAMES earlier frames.
+        """Prepends the keys and values of the previous LEFT_FRAMES frames.
 
         Returns:
-            float32 [batch, heads, LEFT_FRAMES + length, units / heads] for [batch, heads, length, ...]. If
-            there is no state, the arguments are returned unchanged.
+            Keys and values, float32 [batch, heads, LEFT_FRAMES + length, units / heads]. If there is no
+            state, the arguments, [batch, heads, length, ...], are returned unchanged.
         """
         if not (self.stream and self.stream.state):
             return keys, values
@@ -158,7 +158,7 @@ class Span:
 
 
 def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns `width` rows of [batch, length, ...], from `starts`, int32 [batch]; zeros beyond the end."""
+    """Returns `width` rows of [batch, length, ...] from `starts` (int32 [batch]) on; zeros beyond the end."""
     paddings = [[0, 0], [0, width]] + [[0, 0]] * (values.shape.rank - 2)
     return tf.gather(tf.pad(values, paddings), starts[:, None] + tf.range(width), batch_dims=1)
 
@@ -166,11 +166,11 @@ def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
 def append(
     first: tf.Tensor, num_first: tf.Tensor, second: tf.Tensor, num_second: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Appends each sequence in `second` to the one in `first`; both are [batch, length, ...].
+    """Appends each sequence in `second` to its counterpart in `first`; both are [batch, length, ...].
 
     Returns:
-        Sequences [batch, length of first + length of second, ...]; and their numbers of valid rows, like
-        num_first and num_second int32 [batch]. All other rows are arbitrary.
+        Sequences, [batch, first length + second length, ...], and the number of valid rows in each sequence,
+        int32 [batch] like num_first and num_second. All other rows are arbitrary.
     """
     places = tf.range(tf.shape(first)[1] + tf.shape(second)[1])
     beyond = places - num_first[:, None]

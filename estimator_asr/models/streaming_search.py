@@ -39,12 +39,12 @@ def search(
 
     Args:
         is_last: bool [batch], True if the recording ends here, in which case scorers also score the end.
-        max_tokens: maximum number of tokens in the state; the number of frames in a stream is enough.
+        max_tokens: maximum number of tokens in the state; no stream needs more than its number of frames.
 
     Returns:
         The hypotheses, and for each token the frame in which it was most probable before the next token was
-        added, [batch, num_best, max_tokens]. The frame in which the token itself was added would be wrong: a
-        prefix may be in the beam long before its last token is spoken.
+        added, [batch, num_best, max_tokens]. The frame in which the token itself was added would be wrong,
+        because a prefix may be in the beam long before its last token is spoken.
     """
     state, width = stream.state, config.beam_width
     start = prefix_beam_search.first_beam(width, 1, logits.shape[-1] - 1, scorers)
@@ -73,7 +73,7 @@ def search(
 
 
 def _take_beam(start: prefix_beam_search.Beam, state: streaming.State) -> prefix_beam_search.Beam:
-    """Returns the previous call's beam, with its nodes reset to those with which a search starts."""
+    """Returns the previous call's beam, with its nodes reset to the initial nodes of a search."""
     places = start.keys[0, :, 3]
     keys = state.take("keys", start.keys[0, :, :3])
     nodes = tf.broadcast_to(places, tf.shape(keys)[:2])
@@ -95,7 +95,7 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
 
 
 def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> Tokens:
-    """Returns the tokens of the prefixes that this call extends; roots are their places in the last beam."""
+    """Returns the tokens of the prefixes that this call extends; roots are indices into the last beam."""
     starts = Tokens(
         tf.zeros(shape, tf.int32), tf.zeros(shape, tf.int32), tf.zeros(shape), tf.zeros(shape[:1], tf.int32)
     )
@@ -108,8 +108,8 @@ def _find_peaks(
 ) -> tuple[Tokens, Tokens]:
     """Returns the tokens from earlier calls, and the new tokens.
 
-    The last token from earlier calls may have its peak in these frames. A token's frames begin with the frame
-    that added it and end before the frame that added the next token.
+    The last token from earlier calls may have its peak in the new frames. A token's frames begin with the
+    frame that added the token and end before the frame that added the next token.
     """
     is_last = tf.equal(tf.range(tf.shape(tokens.ids)[2]), tokens.num_tokens[..., None] - 1)
     last_ids = tf.reduce_sum(tf.where(is_last, tokens.ids, 0), axis=2, keepdims=True)
@@ -135,7 +135,7 @@ def _find_peaks(
 
 
 def _append_tokens(old: Tokens, added: Tokens, max_tokens: int) -> Tokens:
-    """Returns the old tokens followed by the added ones, at most max_tokens."""
+    """Returns the old tokens followed by the added tokens, truncated to max_tokens."""
     width = old.ids.shape[1]
     numbers = [tf.reshape(tokens.num_tokens, [-1]) for tokens in (old, added)]
     columns = []

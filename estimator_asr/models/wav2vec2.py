@@ -12,7 +12,7 @@ import tensorflow as tf
 from estimator_asr.models import layers, normalisation
 from tfrecord_builder.audio import frontend, pretrained_encoder
 
-KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # 400 samples, every 320 samples
+KERNEL_SIZES, STRIDES = (10, 3, 3, 3, 3, 2, 2), (5, 2, 2, 2, 2, 2, 2)  # 400-sample windows, 320 samples apart
 _WAVEFORM_EPSILON = 1e-7  # see zero_mean_unit_var_norm in Hugging Face's feature_extraction_wav2vec2.py
 
 
@@ -52,7 +52,7 @@ def _mask(inputs, lengths):
 
 
 def _join_frames(fbank, num_frames):
-    """Returns samples, float32 [batch, num_samples], zero at padding, and at least enough for one output."""
+    """Returns samples, float32 [batch, num_samples], zero at padding, and enough for at least one output."""
     length, cleared = tf.shape(fbank)[1], layers.clear_padding(fbank, _mask(fbank, num_frames))
     missing = tf.maximum(frontend.WAVEFORM_LEAST_FRAMES - length, 0)
     padded = tf.pad(cleared, [[0, 0], [0, missing], [0, 0]])
@@ -75,7 +75,7 @@ def _convolve(layout, inputs, lengths, number):
 
 
 def _positions(encoder, hidden):
-    """Convolves groups of units over time, one by one, because on CPUs grouped convolutions need oneDNN."""
+    """Convolves each group of units separately, because grouped convolutions on CPUs need oneDNN."""
     width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
     with tf.compat.v1.variable_scope("positions"):
         kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])

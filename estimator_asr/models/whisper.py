@@ -25,7 +25,7 @@ def embed(
 
     Args:
         fbank: float32 [batch, num_frames, num_mel_bins], from the frontend whisper_log_mel.
-        num_frames: int32 [batch]; frames at or beyond it are ignored.
+        num_frames: int32 [batch], number of real frames; later frames are ignored.
 
     Returns:
         float32 [batch, ceil(num_frames / 2), units], and int32 [batch].

@@ -1,7 +1,7 @@
 """Whisper's decoder (Radford et al. 2022, section 2.2; Hugging Face's modeling_whisper.py).
 
 It has Transformer blocks with layer norm before each module, learned positions, and embeddings that are also
-the output weights (Press and Wolf, 2017). It scores transcripts and proposes its own. Its classes are the
+the output weights (Press and Wolf, 2017). It scores and proposes transcripts. Its classes are the
 tokens that can spell the characters of a language model, and the end symbol. All other tokens are excluded,
 so the decoder outputs neither punctuation nor traditional characters.
 """
@@ -39,7 +39,7 @@ class DecoderArrays(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Encoder outputs as the keys and values to which the decoder attends."""
+    """Encoder outputs, projected to the keys and values to which the decoder attends."""
 
     # Keys and values for each block, float32 [batch, heads, length, units / heads].
     blocks: list[tuple[tf.Tensor, tf.Tensor]]
@@ -48,7 +48,7 @@ class Memory(NamedTuple):
 
 def attend_to(decoder: DecoderArrays, outputs: tf.Tensor, num_outputs: tf.Tensor) -> Memory:
     """Converts encoder outputs, float32 [batch, length, units], to a Memory; num_outputs is int32 [batch]."""
-    for name in decoder.weights:  # creates the variables now, because a while loop cannot create them
+    for name in decoder.weights:  # creates all variables, because a while loop cannot create any
         _get(decoder, name)
     mask, blocks = layers.sequence_mask(num_outputs, tf.shape(outputs)[1]), []
     outputs = layers.clear_padding(outputs, mask)
@@ -65,7 +65,7 @@ def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf
     ids is int32 [batch, num_sequences, max_tokens]; positions at or beyond num_tokens, int32 [batch,
     num_sequences], are ignored.
     """
-    # One sequence per utterance at a time: if all attended to 30 seconds at once, it would take gigabytes.
+    # Scores an utterance's sequences in turn: attention from all of them to 30 seconds takes gigabytes.
     by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
     scores = tf.map_fn(
         lambda sequences: _score(decoder, memory, *sequences),
@@ -98,7 +98,7 @@ class _Beam(NamedTuple):
 
 
 def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns the sequences that beam search finds, int32 [batch, width, max_tokens], -1 beyond their ends.
+    """Returns the sequences that beam search finds, int32 [batch, width, max_tokens], padded with -1.
 
     `limits`, int32 [batch], holds the maximum length of each utterance's sequences in tokens, at least 1.
     """
@@ -125,7 +125,7 @@ def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: in
 
 
 def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
-    """Adds a token to each sequence: the end symbol if it has ended or is_over, bool [batch], is True."""
+    """Adds a token to each sequence: the end symbol if the sequence has ended or is_over (bool [batch])."""
     batch, width, length = tf.unstack(tf.shape(beam.ids))
     end_id, last = len(decoder.token_texts), beam.ids[..., -1]
     hidden = _embed(decoder, tf.reshape(last, [-1, 1]), _prompt_length(decoder) + length - 1)
@@ -165,7 +165,7 @@ def _embed_prompt(decoder, rows) -> tf.Tensor:
 
 
 def _embed(decoder, ids, position=None) -> tf.Tensor:
-    """Returns the embeddings of ids, int32 [rows, length]; position None means right after the prompt."""
+    """Returns embeddings of ids, int32 [rows, length]; `position` defaults to the first after the prompt."""
     first = _prompt_length(decoder) if position is None else position
     table = _get(decoder, "positions")
     # Tokens beyond the last position in the table share that position.

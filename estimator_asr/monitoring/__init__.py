@@ -1,6 +1,6 @@
-"""Monitoring: observes training, which does not import this package.
+"""Monitoring: observes training; the training package does not import this package.
 
-observations holds the metrics of recent steps; progress, tensorboard, hparams and prediction_samples display
-results, and watchdog checks the rules in alarms. diagnostics/ explains training that went wrong, and passes
-all these hooks to the training loop (observers).
+observations stores the metrics of recent steps. progress, tensorboard, hparams and prediction_samples display
+results, and watchdog checks the rules in alarms. diagnostics/ finds out why training went wrong; its module
+observers passes the hooks of both packages to the training loop.
 """

@@ -1,4 +1,4 @@
-"""The commands that messages suggest."""
+"""Builds the commands that messages suggest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import shlex
 
 
 def command(program: str, **flags: str) -> str:
-    """Returns a command that runs one of this project's programs, quoted for a shell; "" omits a flag."""
+    """Returns a shell command that runs one of this project's programs; omits flags whose value is ""."""
     options = (f"--{name}={value}" for name, value in flags.items() if value)
     return shlex.join(["python", "-m", program, *options])

@@ -1,9 +1,9 @@
 """The watchdog's alarms: a rule and a sentence for each kind of alarm.
 
-A rule examines the observations and returns the values for its sentence, or None if all is well. It ignores
-early steps, where its metric does not mean anything yet, and requires several bad observations in a row:
-training is noisy, and users turn off a watchdog that raises false alarms. A sentence ends with a command from
-observations.TrainingFacts.
+A rule examines the observations and returns the values for its sentence, or None if all is well. Most rules
+ignore early steps, in which their metric does not mean anything yet, and require several bad observations in
+a row, because training is noisy and users turn off a watchdog that raises false alarms. Each sentence ends
+with a command from observations.TrainingFacts.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import NamedTuple, Optional
 
 from estimator_asr.monitoring import observations
 
-# A token needs at least one 40 ms frame, so 99 % blank means at most one token per 4 s: not speech.
+# A token needs at least one 40 ms frame, so 99 % blanks mean at most one token per 4 s, too few for speech.
 BLANK_FRACTION = 0.99
 # A ReLU unit is inactive for about half of its inputs, but hardly any unit is inactive for a whole batch.
 ZERO_FRACTION = 0.9
-# A loss that falls by less than this fraction over a whole span is not making progress.
+# A loss that falls by less than this fraction within TrainingFacts.span steps counts as flat.
 _MIN_FALL = 0.002
 # The loss counts as having fallen if it ever reached this fraction of its value after the warm-up.
 _EVER_FELL = 0.95
-# A flat loss is normal below this error rate, and below this fraction of the peak learning rate.
+# A flat loss is normal once the error rate, or the learning rate as a fraction of its peak, is this low.
 _LEARNED_ERROR_RATE = 0.1
 _COOLED = 0.2
 # Different batches have different losses, so this many equal losses in a row are no coincidence.
 _NUM_EQUAL_LOSSES = 20
 # Masks and dropout add errors in training, so a model with a training error rate this low has learned.
 _TRAIN_ERROR_RATE = 0.2
-_ERROR_RATE_GAP = 0.3  # speakers within a corpus differ by less
+_ERROR_RATE_GAP = 0.3  # the error rates of a corpus's speakers differ by less
 _EVALUATIONS = 2  # number of consecutive evaluations that must show the gap
 _EMPTY_LENGTH_RATIO = 0.01
 
@@ -38,7 +38,7 @@ Observations = observations.Observations
 
 
 class Alarm(NamedTuple):
-    """A rule, and a format string for its values, the suggested commands and Observations.little."""
+    """A rule and its sentence, a format string for the rule's values, commands and Observations.little."""
 
     rule: Callable[[Observations], Optional[dict]]
     sentence: str
@@ -55,9 +55,9 @@ def _limit(tag, compare, limit, after=None, unless=None):
 
     Args:
         tag: TensorBoard tag of the metric.
-        compare: function from the module operator; True for a metric and a limit if the metric is beyond it.
+        compare: function from the operator module that returns True if a metric is beyond a limit.
         limit: the limit.
-        after: function that returns the step after which the metric is checked; None for all steps.
+        after: function that returns the step after which the metric is checked; if None, always checked.
         unless: function that returns True if the alarm must not be raised.
     """
 
@@ -80,7 +80,7 @@ def _is_blank(observed):
 
 
 def _is_mostly_right(observed):
-    """Below an error rate of 50 %, half of the hypotheses cannot be the same by mistake."""
+    """Returns True if hypotheses are empty, or too good for half of them to be equal by mistake."""
     return _is_blank(observed) or observed.means().get(observed.training.error_rate, 0.0) < 0.5
 
 
@@ -162,17 +162,18 @@ _FLAT = "the loss has not fallen for {span} steps (now {loss:.3f} per label, bef
 _MEMORISE = "test whether one batch can be memorised: {overfit}"
 _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
-    # The builder rejects utterances with too many labels, so 10 % of them is no accident.
+    # The builder rejects utterances with too many labels, so a fraction of 10 % is no accident.
     "too-long-labels": Alarm(
         _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
-        "them; likely cause: transcripts that belong to other recordings, or truncated audio; list the worst "
-        "utterances: {doctor}",
+        "them; likely cause: transcripts that belong to other recordings, or truncated audio; to list the "
+        "worst utterances, run {doctor}",
     ),
     "unpaired-characters": Alarm(
         _limit("used-label-fraction", operator.le, 0.5),
         "only {percent} of the characters can be learned, because the others are not paired with a token "
-        "that can stand for them; likely cause: texts and pinyin do not match; list the counts: {doctor}",
+        "that can stand for them; likely cause: the texts and their pinyin do not match; to compare them, "
+        "run python -m tfrecord_builder.show",
     ),
     "constant-loss": Alarm(
         _constant_loss,
@@ -191,9 +192,9 @@ STEP_ALARMS = {
     ),
     "repeated": Alarm(
         _limit("repeated-fraction", operator.ge, 0.5, _SETTLED, unless=_is_mostly_right),
-        "{percent} of the utterances have the same hypothesis as an utterance with another reference; likely "
-        "cause: {little}the model ignores its input, because features and labels do not belong together or "
-        f"the learning rate is too high; {_MEMORISE}",
+        "{percent} of the utterances share a hypothesis with an utterance that has a different reference; "
+        "likely cause: {little}the model ignores its input, because features and labels do not belong "
+        f"together or the learning rate is too high; {_MEMORISE}",
     ),
     # A healthy model's ratio rises to 0.8 or more within the first few epochs.
     "short-hypotheses": Alarm(

@@ -1,7 +1,7 @@
 """Fills TensorBoard's HPARAMS tab, which compares the settings and dev metrics of several runs.
 
-TensorBoard keeps the first settings that it finds for a run. So the settings have their own event file, which
-is replaced whenever training starts in the model directory, so that the tab shows the latest settings.
+TensorBoard keeps the first settings that it finds for a run. To make the tab show the latest settings, they
+are written to a separate event file, which is replaced whenever training starts in the model directory.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
 
 
 def flatten(config: experiment.ExperimentConfig) -> dict:
-    """Returns the settings that are not None: a bool, float or str for each flag name."""
+    """Returns the settings that are not None as bool, float or str, keyed by flag name."""
     values = {
         field.name: getattr(getattr(config, section), field.name) for section, field in _fields(config.model)
     }
@@ -97,7 +97,7 @@ def _type(field):
 
 
 def _write(model_dir, values):
-    """Replaces the event file, so that even a running TensorBoard reads the new one."""
+    """Replaces the event file with a new file, which even a running TensorBoard will read."""
     old = glob.glob(os.path.join(glob.escape(model_dir), f"events.*{_SUFFIX}"))
     now = time.time()
     path = os.path.join(model_dir, f"events.out.tfevents.{int(now):010d}.0{_SUFFIX}")

@@ -11,7 +11,7 @@ import numpy as np
 from estimator_asr.monitoring import advice
 
 # Even with the demo's easy speech, a model must see 2,800 utterances before it outputs any tokens. After
-# several epochs on the same utterances, it learns nothing more that helps with others.
+# several epochs on the same utterances, it learns nothing more that helps with other utterances.
 _FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
 # Means cover this many observed steps, and a noisy metric must be beyond its limit in all of them.
 IN_A_ROW = 5
@@ -28,14 +28,14 @@ class TrainingFacts(NamedTuple):
     max_steps: int  # total number of steps
     base_rate: float  # --learning_rate
     peak_rate: float  # learning rate at the end of the warm-up
-    constant_loss_steps: int  # the watchdog's patience
+    constant_loss_steps: int  # the watchdog's patience in steps
     steps_per_epoch: float = 1.0
     num_utterances: int = _FEW_UTTERANCES  # number of utterances in the train split
     hours: float = 0.0  # hours of audio in the train split; 0 for text
 
     @property
     def span(self) -> int:
-        """Number of steps within which the loss must fall; longer runs get more, because it falls slowly."""
+        """Number of steps within which the loss must fall; larger for long runs, whose loss falls slowly."""
         return max(self.constant_loss_steps, self.max_steps // 20)
 
     @property
@@ -72,7 +72,7 @@ class ObservedStep(NamedTuple):
     """A training step whose metrics were observed."""
 
     number: int
-    metrics: Mapping[str, float]  # metrics by TensorBoard tag
+    metrics: Mapping[str, float]  # metrics keyed by TensorBoard tag
     losses: tuple = ()  # per-label losses of the steps since the last observation, including this step
 
 
@@ -93,13 +93,13 @@ class Observations(NamedTuple):
 
     @property
     def little(self) -> str:
-        """A clause for alarms that says if the model has seen too little data; "" if it has seen enough."""
+        """Clause of an alarm that says that the model has seen too little data; "" if there was enough."""
         size, hours = self.training.num_utterances, self.training.hours
         last_step = max(observed[0] for observed in (*self.steps, *self.evaluations))
         epochs = last_step / self.training.steps_per_epoch
         how = "longer or on more data" if epochs < _USEFUL_EPOCHS else "on more data"
         seen = f"{epochs:.1f} epochs of {size:,} utterances" + (f", {hours:.2f} hours" if hours else "")
-        cause = f"the model has seen too little ({seen}): train {how} first; otherwise "
+        cause = f"the model has seen too little data ({seen}), so train {how} first; otherwise "
         return cause if size * min(epochs, _USEFUL_EPOCHS) < _FEW_UTTERANCES else ""
 
     def newest(self, tag: str, default: float) -> float:
@@ -123,9 +123,9 @@ def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def window_means(steps: Sequence[ObservedStep], num_losses: int) -> list[tuple[int, float]]:
-    """Returns (last step, mean loss) for a window of steps that ends at each step.
+    """Returns (last step, mean loss) pairs, one for the window of steps that ends at each step.
 
-    Each window is the shortest one with at least num_losses losses; steps that are too early are skipped.
+    A window is as short as possible with at least num_losses losses; steps without a window are skipped.
     """
     counts = np.cumsum([0, *(len(step.losses) for step in steps)])
     sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])

@@ -1,4 +1,4 @@
-"""Prediction samples: shows picture, text and sound of a few utterances in TensorBoard after evaluations."""
+"""Prediction samples: shows pictures, texts and sounds of a few utterances in TensorBoard."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, vocabulary
 from tfrecord_builder.program import fonts
 
-_MANY_SECONDS = 5.0  # an export that takes longer is logged
+_MANY_SECONDS = 5.0  # if writing the samples takes longer, a log line says so
 _COLUMNS = 16  # columns in a table of tokens; wider tables do not fit on the page
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|~])")
 
 
 class PredictionSamples:
-    """A writer of prediction samples for --show_utterances utterances to MODEL_DIR/eval."""
+    """Writes prediction samples for --show_utterances utterances to MODEL_DIR/eval."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class PredictionSamples:
 
 
 class PredictionSample(NamedTuple):
-    """The recognition of one utterance: task.Recognition without the batch axis, plus a CTC alignment."""
+    """The result for one utterance: task.Recognition without the batch axis, plus a CTC alignment."""
 
     ids: np.ndarray
     num_ids: int
@@ -105,10 +105,10 @@ class PredictionSample(NamedTuple):
 
 
 class SampleRecogniser:
-    """A recogniser of single utterances, with the weights of the checkpoint that was last restored.
+    """Recognises single utterances with the weights of the checkpoint that was last restored.
 
-    It runs on the CPU, in its own graph that is built only once, so that it takes no device memory from
-    training.
+    The graph is separate from the training graph, is built only once, and runs on the CPU, so that training
+    keeps all GPU memory.
     """
 
     def __init__(self, model: model_directory.ModelDirectory):
@@ -140,7 +140,7 @@ class SampleRecogniser:
             self._saver.restore(self._session, checkpoint)
 
     def recognise(self, utterance: sample_utterances.SampleUtterance) -> PredictionSample:
-        """Returns the recognition of an utterance."""
+        """Recognises an utterance; its labels are used for the alignment and the attention."""
         feed = {tensor: [utterance.values[name]] for name, tensor in self._inputs.items()}
         values = self._session.run(self._fetches, feed)
         return PredictionSample(**{name: value[0] for name, value in values.items()})

@@ -18,18 +18,18 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
-_BAR_SECONDS = 1.0  # time between updates of a bar's metrics, each of which costs a decoding
-_MUCH_WAITING = 0.1  # fraction above which a warning is logged; the goal is below 0.02
+_BAR_SECONDS = 1.0  # time between updates of a bar's metrics; each update needs decoding
+_MUCH_WAITING = 0.1  # above this fraction, a warning is logged; below 0.02 is normal
 _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that have been opened
 
 
 @dataclasses.dataclass(eq=False)
 class ProgressHook(estimator_api.SessionRunHook):
-    """A hook that shows step, loss, decoded error rate, speed and remaining time.
+    """A hook that shows the step, loss, decoded error rate, speed and remaining time.
 
-    The tensors come from the first replica: "number" int64 [], number of previous steps; "loss" float32 [],
-    per label; "error_rate" float32 []; "inputs" int32 [], frames or tokens in its batch. The error rate needs
-    decoding, so it is computed only for steps that are shown.
+    The tensors come from the first replica: "number" (int64 [], the number of previous steps), "loss"
+    (float32 [], per label), "error_rate" (float32 []) and "inputs" (int32 [], the number of frames or tokens
+    in its batch). The error rate needs decoding, so it is computed only for steps that are shown.
     """
 
     tensors: Mapping[str, tf.Tensor]
@@ -38,7 +38,7 @@ class ProgressHook(estimator_api.SessionRunHook):
     seconds: float  # time between log lines
     num_replicas: int  # the first replica's inputs are multiplied by this number
     num_parameters: int  # number of weights, logged when training starts
-    clock: step_time.Clock  # excludes evaluations, for the speed
+    clock: step_time.Clock  # time without evaluations, used to compute the speed
 
     def begin(self):
         logging.info("parameters: %s", f"{self.num_parameters:,}")
@@ -63,7 +63,7 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         self.clock.resume()
         values = run_values.results
-        # Gradient accumulation gives a step several batches, and an extra batch follows the last step.
+        # Gradient accumulation uses several batches per step, and one more batch follows the last step.
         step = min(int(values["number"]) + 1, self.max_steps)
         self._next_step = step + 1
         self._batches += 1
@@ -117,7 +117,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
 
     def after_run(self, run_context, run_values):
         wait, step = run_values.results
-        if self._began is None:  # not counted: the first step also fills the input pipeline
+        if self._began is None:  # the first step is left out, because it also fills the input pipeline
             self._start_window()
             return
         self._waited, self._steps = self._waited + wait, self._steps + 1
@@ -158,7 +158,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 
 def _open_bar(name, total, done=0, *, keep):
-    """Returns a bar, disabled if there is no terminal; if `keep` is True, it stays visible once closed."""
+    """Returns a bar, disabled if there is no terminal; if `keep` is True, a closed bar stays visible."""
     form = "{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}"
     options = {"smoothing": 0, "dynamic_ncols": True, "disable": None, "file": sys.stderr, "bar_format": form}
     bar = tqdm.tqdm(total=total, initial=done, desc=name, leave=keep, **options)
@@ -168,7 +168,7 @@ def _open_bar(name, total, done=0, *, keep):
 
 @contextlib.contextmanager
 def beside_log_lines() -> Iterator[None]:
-    """Keeps log lines above the bars inside the block; closes all bars at its end, even after an error."""
+    """Keeps log lines above the bars inside the block; then closes all bars, even after an error."""
     root = standard_logging.getLogger()
     handlers = list(root.handlers)
     if sys.stderr.isatty():
@@ -183,7 +183,7 @@ def beside_log_lines() -> Iterator[None]:
 
 
 class _AboveBars(standard_logging.Handler):
-    """A handler that hides the bars while another one writes; tqdm's redirection fails with absl logging."""
+    """Hides the bars while another handler writes, because tqdm's redirection fails with absl logging."""
 
     def __init__(self, handler):
         super().__init__()

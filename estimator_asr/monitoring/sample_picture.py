@@ -20,7 +20,7 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_LETTERS_PER_INCH = 13  # letters of a label, with space for wide ones
+_LETTERS_PER_INCH = 13  # letters of a label; leaves space for wide letters
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # line from label to span
 _MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 
@@ -101,7 +101,7 @@ def spread(centers: np.ndarray, width: float, end: float) -> np.ndarray:
 
 
 def _draw_matrix(axes, picture, values, names):
-    """Draws values [num_labels, num_subsampled]: a row per label, the first on top, a column per frame."""
+    """Draws values [num_labels, num_subsampled], one row per label from the top and one column per frame."""
     extent = (0, _seconds(picture, values.shape[1]), len(names) - 0.5, -0.5)
     axes.imshow(values, aspect="auto", extent=extent, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
     axes.set_yticks(range(len(names)), names)

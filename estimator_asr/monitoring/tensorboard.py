@@ -49,7 +49,7 @@ def text_value(tag: str, markdown: str) -> Value:
 
 
 def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator_api.SessionRunHook:
-    """Returns a hook that writes histograms of weights and gradients at its first step, then every `steps`.
+    """Returns a hook that writes histograms of weights and gradients every `steps` steps, starting at once.
 
     `gradients` contains (gradient, variable) pairs; a gradient is a tf.Tensor or tf.IndexedSlices. The
     histogram of tf.IndexedSlices covers only the rows that have a gradient.
@@ -67,7 +67,7 @@ def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # the number of finite values is not known in advance
 def _histogram(tag, tensor):
-    """Returns a histogram of the finite values: NaN or Inf would fail here, before they can be explained."""
+    """Returns a histogram of the finite values; NaN or Inf would fail here instead of being explained."""
     values = tf.convert_to_tensor(tensor)
     finite = tf.boolean_mask(values, tf.math.is_finite(values))
     return tf.compat.v1.summary.histogram(tag, finite, collections=[])

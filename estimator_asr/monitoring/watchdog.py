@@ -1,8 +1,9 @@
 """Watchdog: observes training steps and evaluations, and raises an alarm if something looks wrong.
 
 An alarm goes to the log, to MODEL_DIR/alarms.log (time, step, kind and sentence, separated by tabs) and to
-TensorBoard's TEXT tab. Alarms about an evaluation go into the event file with its metrics: in a cluster,
-another process writes the training event file, and TensorBoard stops reading a file once it finds a second.
+TensorBoard's TEXT tab. Alarms about an evaluation go into the event file that contains its metrics, because
+in a cluster another process writes the training event file, and TensorBoard stops reading an event file once
+it finds a second event file in the same directory.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"
-# Observations per constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
+# Observations per constant_loss_steps steps. An observation decodes a batch, about as often as summaries do.
 _OBSERVATIONS_IN_PATIENCE = 10
 _NUM_SPANS = 3  # steps are kept for this many spans (TrainingFacts.span)
 _REPEAT_SPANS = 10  # an alarm is repeated after this many spans if its rule still applies
 
 
 class Watchdog:
-    """A store of recent observations that raises the alarms whose rules apply to them."""
+    """Stores recent observations, and raises the alarms whose rules apply to the observations."""
 
     def __init__(self, training: observations.TrainingFacts):
         self._training = training
@@ -81,7 +82,7 @@ class WatchdogHook(estimator_api.SessionRunHook):
         self._losses = []
 
     def before_run(self, run_context):
-        # Runs are counted as in the summary hook, so that both decode the same steps.
+        # Runs are counted as in the summary hook, so that both hooks decode the same steps.
         self._is_due = self._num_runs % self.watchdog.steps_between == 0
         fetches = {"loss": self.scalars["avg-loss"]}
         if self._is_due:

@@ -1,4 +1,4 @@
-"""Reads Whisper's decoder, and reduces its vocabulary to what an acoustic and a language model need."""
+"""Reads Whisper's decoder, and reduces its vocabulary to tokens that spell a language model's characters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compile_decoder(
     """Reads a published decoder, and selects the tokens that spell the language model's characters.
 
     Returns:
-        Namespace with the fields in decoding_files.WHISPER_FIELDS, and `weights` (float16).
+        A namespace that contains the fields in decoding_files.WHISPER_FIELDS, and `weights` (float16).
 
     Raises:
         errors.UserError: a file is missing or damaged, the token type is not supported, or the acoustic model
@@ -39,7 +39,7 @@ def compile_decoder(
         tokenizer = whisper_vocabulary.read(file)
         spelling = whisper_vocabulary.spell(tokenizer, characters)
         if max(*tokenizer.ids.values(), *tokenizer.prompt_ids, tokenizer.end_id) >= decoder.num_tokens:
-            raise ValueError(f"it has more tokens than the decoder, which has {decoder.num_tokens}")
+            raise ValueError(f"it has more than the decoder's {decoder.num_tokens} tokens")
     except (OSError, ValueError, KeyError) as error:
         raise errors.UserError(f"{file}: cannot be read ({error}); {_ADVICE}") from error
     table = values["embeddings"]
@@ -67,8 +67,8 @@ def _check(path, acoustic):
         blocks = applied and f"blocks {','.join(map(str, applied.layers))} of a {applied.encoder.family}"
         raise errors.UserError(
             f"{acoustic.path}: the model reads {f'{blocks} encoder' if blocks else 'audio features'}, but "
-            "the decoder needs the outputs of the last block of Whisper's encoder; run encode with this "
-            "block in --layers, and train again"
+            "the decoder needs the outputs of the last block of Whisper's encoder; run encode with --layers "
+            "that include this block, and train again"
         )
     stored, _ = encoder_weights.read(path)
     if stored != applied.encoder:

@@ -1,4 +1,4 @@
-"""Encodes a data directory: checks the data, encodes the shards, copies other files, publishes the result."""
+"""Encodes a data directory: checks the data, encodes the shards, and copies the other files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _copy_files(data_dir, directory, shards):
 
 
 def _describe(info, applied, encoded_shards):
-    """Returns the DatasetInfo of the encoded data; `encoded_shards` maps file names to Encoded."""
+    """Returns the DatasetInfo of the encoded data; `encoded_shards` maps file names to Encoded objects."""
     splits = {}
     for name, split in info.splits.items():
         lengths: collections.Counter = collections.Counter()

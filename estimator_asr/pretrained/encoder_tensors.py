@@ -1,4 +1,4 @@
-"""Converts the published tensors of pretrained encoders to the variables of estimator_asr/models."""
+"""Converts the tensors of published encoders and decoders to the variables of the models in this program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Module(NamedTuple):
 
 
 def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> dict[str, Module]:
-    """Returns the modules of Transformer blocks, keyed by published name: `prefix`, block number, module.
+    """Returns the modules of Transformer blocks, keyed by published name, which starts with `prefix`.
 
     `attention` is the published name of the attention module. `others` are the published names of its layer
     norm, the two dense layers, and their layer norm.
@@ -83,7 +83,7 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 
 def _read_weight(tensors, name, shape):
-    """Returns a weight; with weight norm, it is weight_v scaled to norm weight_g at each kernel position."""
+    """Returns a weight; if weight norm is used, scales weight_v to norm weight_g at each kernel position."""
     if f"{name}.weight_v" not in tensors:
         return read(tensors, f"{name}.weight", shape)
     direction = read(tensors, f"{name}.weight_v", shape)

@@ -24,7 +24,7 @@ PUBLISHED = ("config.json", "model.safetensors")
 PREPROCESSOR_FILE = "preprocessor_config.json"  # published with encoders that read a waveform
 # The keys are values of model_type in config.json.
 LAYOUTS = {"whisper": whisper_layout, "hubert": wav2vec2_layout, "wav2vec2": wav2vec2_layout}
-# Names of the weight norm tensors since PyTorch 2, mapped to their older names.
+# Maps PyTorch 2's names of the weight norm tensors to the older names.
 _RENAMED = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
 _ADVICE = (
     "pass the directory of a Whisper, HuBERT or wav2vec 2.0 model as published, with config.json and one "
@@ -42,7 +42,7 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder in a directory, and its tensors by published name, without the prefix (see NAME).
+    """Returns the encoder in a directory, and its tensors, keyed by published name without prefix (see NAME).
 
     Raises:
         errors.UserError: a file is missing or damaged, the family is not supported, or a tensor is missing or
@@ -98,7 +98,7 @@ def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.nd
         inputs = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
         assign_all = tf.group(*(variable.assign(value) for variable, value in zip(variables, inputs)))
         weights = (values[variable.op.name[len(scope) + 1 :]] for variable in variables)
-        session.run(assign_all, dict(zip(inputs, weights)))  # one fetch, as each makes a copy of the graph
+        session.run(assign_all, dict(zip(inputs, weights)))  # one fetch, because each fetch copies the graph
 
 
 def read_decoder(path: str) -> tuple[whisper_layout.DecoderSizes, dict[str, np.ndarray]]:
@@ -164,7 +164,7 @@ def _read_json(path: str) -> dict[str, Any]:
 
 
 def _read_tensors(path: str, pattern: re.Pattern) -> dict[str, np.ndarray]:
-    """Returns the tensors whose names begin with `pattern`, under their names without the matched part."""
+    """Returns the tensors whose names begin with `pattern`, keyed by name without the matched part."""
     import safetensors
 
     try:

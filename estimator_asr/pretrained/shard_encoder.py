@@ -23,7 +23,7 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-# Approximate number of frames in memory; their records are batched by length, so that padding is small.
+# Approximate number of frames held in memory; their records are batched by length, which reduces padding.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
 
@@ -32,7 +32,7 @@ Encode = Callable[[Sequence[bytes]], list[np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class ShardToEncode:
-    """A shard to encode; `file` is its name in the data directory and in the output directory."""
+    """A shard to encode; `file` is the shard's name in both the data directory and the output directory."""
 
     file: str
     split: str
@@ -95,7 +95,7 @@ def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dt
 
 @contextlib.contextmanager
 def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
-    """Yields a local path for the shard, after downloading it if it is remote, and checking its hash."""
+    """Yields a local path of the shard, whose hash has been checked; downloads a remote shard first."""
     path = os.path.join(data_dir, shard.file)
     if urls.is_remote(path):
         with tempfile.TemporaryDirectory() as directory:
@@ -110,7 +110,7 @@ def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
         raise errors.store_failed(path, error) from error
     if sha256 != shard.sha256:
         raise errors.UserError(
-            f"{path}: shard does not have the sha256 given in {dataset_info.INFO_FILE}; copy or build it "
+            f"{path}: shard does not match the sha256 in {dataset_info.INFO_FILE}; copy or build the shard "
             "again"
         )
     yield path
@@ -158,7 +158,7 @@ def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.
 
 
 def _cut(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Cuts record numbers, sorted by length, into batches of up to _BATCH_FRAMES frames including padding."""
+    """Cuts record numbers, sorted by length, into batches of at most _BATCH_FRAMES frames (with padding)."""
     batch: list[int] = []
     for number in order:
         if batch and (len(batch) + 1) * lengths[number] > _BATCH_FRAMES:

@@ -1,7 +1,7 @@
 """Copies the weights of a source into a new model, and reports what was copied.
 
-A variable that has the same shape in both is copied whole. If a variable's rows or columns belong to tokens,
-those for the tokens in both vocabularies are copied.
+A variable that has the same shape in both models is copied whole. If a variable has one row or column per
+token, the rows or columns for the tokens in both vocabularies are copied.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import syllables
 
 BLANK = None  # the name of the blank class, which is not a token
-# Maps each table of token vectors to the table of syllable parts (initials, finals, tones) added to it.
+# Maps a table of token vectors to the table of syllable parts (initials, finals, tones) that is added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
-_MAX_SHOWN = 3  # maximum number of misfits in the error message
+_MAX_SHOWN = 3  # maximum number of variables listed in the error message
 
 
 class Names(NamedTuple):
@@ -34,12 +34,12 @@ class WeightSource(NamedTuple):
 
     path: str  # checkpoint or directory
     values: dict[str, np.ndarray]  # weights by variable name in the new model
-    names: dict[str, Names]  # row names of the variables whose rows belong to tokens
-    remarks: tuple[str, ...]  # sentences for the log about what is left out or differs
+    names: dict[str, Names]  # row names, keyed by variable, for the variables that have one row per token
+    remarks: tuple[str, ...]  # log messages about omissions and differences
 
 
 class Count(NamedTuple):
-    """Numbers of rows that were copied, are only in the new model, or are only in the source."""
+    """Numbers of rows: those copied, those only in the new model, and those only in the source."""
 
     copied: int
     new: int
@@ -57,7 +57,7 @@ class TransferReport(NamedTuple):
 
 
 def list_names(model: model_directory.ModelDirectory) -> dict[str, Names]:
-    """Returns the row names of the variables whose rows belong to tokens or characters, keyed by variable."""
+    """Returns row names, keyed by variable, for the variables that have one row per token or character."""
     if model.characters is None:
         return class_names(model.tokens.tokens)
     tokens, characters = model.tokens.tokens, model.characters.tokens
@@ -87,9 +87,9 @@ def copy_rows(
 ) -> tuple[np.ndarray, np.ndarray, Count]:
     """Copies the rows whose names are in both models; if the source has a name twice, copies the first row.
 
-    `initial` has the new model's values, and `new` its row names; `source` and `old` are the source's. The
-    shapes may differ only along the axis of the names. Returns `initial` with the copied rows, the indices of
-    these rows (int64 [copied]), and the row counts.
+    `initial` and `new` are the new model's values and row names; `source` and `old` are those of the source.
+    The shapes may differ only along the axis of the names. Returns `initial` with the copied rows, these
+    rows' indices (int64 [copied]), and the row counts.
     """
     rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
     pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
@@ -101,7 +101,7 @@ def copy_rows(
 
 
 def list_weights(names: Iterable[str], scope: str) -> list[str]:
-    """Returns the names of the weights, sorted, from all names in a checkpoint or graph.
+    """Returns the sorted names of the weights in `scope`, selected from all names in a checkpoint or graph.
 
     Weights are the model's variables except batch norm's update counts. Because the counts start at zero,
     batch norm's averages adapt to new data as fast as those of a new model.
@@ -148,7 +148,7 @@ def check(report: TransferReport, source: str, model_dir: str) -> None:
     """Raises errors.UserError if fewer than half of the variables common to both models fit, or none do."""
     num_fitting = len(report.whole) + len(report.rows)
     if num_fitting < len(report.misfits) or not num_fitting:
-        shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "no variable is in both"
+        shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "the models have no variable in common"
         raise errors.UserError(
             f"{source}: only {num_fitting} of {num_fitting + len(report.misfits)} variables fit the "
             f"model in {model_dir} ({shapes}); use the sizes that the source was trained with, or leave out "

@@ -1,4 +1,4 @@
-"""Warm start: writes a checkpoint for step 0 with pretrained weights; training then restores it.
+"""Warm start: writes a checkpoint for step 0 with pretrained weights, which training then restores.
 
 The training graph is first built and initialised on the CPU, so that the checkpoint has all variables that
 training restores. Then weights from the source, which is a checkpoint of this program or a pretrained
@@ -38,7 +38,7 @@ def prepare(
     """Writes model.ckpt-0 with the weights from --warm_start_from, unless the directory has a checkpoint.
 
     The chief writes the checkpoint, and the other workers wait for it. `build_graph` builds the training step
-    in the default graph; `before_save` is called when it is clear that the source fits.
+    in the default graph; `before_save` is called after the source has been found to fit.
 
     Raises:
         errors.UserError: the source is the model directory itself, is missing or damaged, or does not fit; or
@@ -52,7 +52,7 @@ def prepare(
             "leave out --warm_start_from to continue its training, or choose a new --model_dir"
         )
     if checkpoints.find_latest(model.path):
-        if root:  # otherwise, train may have set warm_start_from itself, to the encoder of the data
+        if root:  # otherwise, train itself may have set warm_start_from to the data's encoder
             message = "%s already has a checkpoint, so --warm_start_from=%s has no effect"
             logging.info(message, model.path, source)
     elif is_chief:
@@ -97,8 +97,8 @@ def _wait_for_checkpoint(model_dir):
         if time.monotonic() > limit:
             raise errors.UserError(
                 f"{model_dir}: the chief did not write a checkpoint with the weights of --warm_start_from "
-                f"within {_WAIT_SECONDS:g} seconds; read the chief's log, and use one --model_dir for all "
-                "workers"
+                f"within {_WAIT_SECONDS:g} seconds; read the chief's log, and use the same --model_dir "
+                "for all workers"
             )
         time.sleep(_POLL_SECONDS)
 
@@ -121,7 +121,7 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the pretrained encoder at `path` (a published one, or a model directory) and its blocks to use.
+    """Returns the pretrained encoder at `path` (a published encoder or a model directory) and blocks to use.
 
     Returns None if `path` is None, or if the model at `path` has no pretrained encoder. The encoder's last
     `num_trained` blocks will also be trained.
@@ -173,7 +173,7 @@ def find_checkpoint(path: str) -> str:
 
 
 def find_root(path: str) -> Optional[str]:
-    """Returns the model directory that is or contains `path`; None if there is none."""
+    """Returns the model directory that is or contains `path`; None if there is no such directory."""
     directory = path if os.path.isdir(path) else os.path.dirname(path) or "."
     for _ in range(_PARENTS + 1):
         if os.path.exists(os.path.join(directory, experiment.CONFIG_FILE)):
@@ -213,16 +213,16 @@ def _open_checkpoint(model, path):
     checkpoints.check(checkpoint, source)
     variables = dict(checkpoints.iterate(checkpoint))
     values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
-    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds its frozen blocks
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds the frozen blocks
         values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
-        remarks.append(f"{_NGRAMS} is initialised, because its rows belong to n-grams of other tokens")
+        remarks.append(f"{_NGRAMS} is initialised, because its rows are for n-grams of other tokens")
     return transfer.WeightSource(checkpoint, values, transfer.list_names(source), tuple(remarks))
 
 
 def _check_kind(model, source):
-    """Raises errors.UserError if the kind of model or number of mel bins differs; else returns remarks."""
+    """Returns remarks; raises errors.UserError if the model type or the number of mel bins differs."""
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(

@@ -17,7 +17,8 @@ from tfrecord_builder.storage import files
 
 _PROMPT = ("<|startoftranscript|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>")
 _END = "<|endoftext|>"
-_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))  # bytes written as the same character
+# Bytes that are written as the character with the same code point.
+_PRINTABLE = (*range(33, 127), *range(161, 173), *range(174, 256))
 _UNPRINTED = [byte for byte in range(256) if byte not in _PRINTABLE]
 _BYTES = {chr(byte): byte for byte in _PRINTABLE} | {chr(256 + i): byte for i, byte in enumerate(_UNPRINTED)}
 
@@ -43,7 +44,7 @@ class Spelling(NamedTuple):
 
 
 def read(path: str) -> Tokenizer:
-    """Reads tokenizer.json; raises OSError or ValueError if it cannot be read or is not Whisper's."""
+    """Reads tokenizer.json; raises OSError or ValueError if the file cannot be read or is not Whisper's."""
     values = config_json.parse(files.read_text(path))
     try:
         special = {token["content"]: token["id"] for token in values["added_tokens"]}
@@ -53,7 +54,7 @@ def read(path: str) -> Tokenizer:
         ranks = {(_to_bytes(first), _to_bytes(second)): rank for rank, (first, second) in enumerate(pairs)}
         return Tokenizer(ids, ranks, [special[name] for name in _PROMPT], special[_END])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{error!r}, expected the byte-level BPE of a multilingual Whisper") from error
+        raise ValueError(f"{error!r}; this is not a multilingual Whisper model's tokenizer") from error
 
 
 def _to_bytes(text: str) -> bytes:
@@ -63,8 +64,8 @@ def _to_bytes(text: str) -> bytes:
 def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
     """Selects the tokens that spell `characters`, and the tokens that consist of several of these characters.
 
-    The symbols are the characters, followed by the texts of the latter tokens; `spellings` lists the selected
-    tokens that spell each symbol.
+    The symbols are the characters, followed by the texts of the tokens that consist of several characters.
+    `spellings` lists the selected tokens that spell each symbol.
     """
     pieces = [_encode(tokenizer, character.encode()) for character in characters]
     known, words = set(characters), []
@@ -90,7 +91,7 @@ def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
 
 
 def _encode(tokenizer: Tokenizer, text: bytes) -> list[bytes]:
-    """Returns the tokens that spell a character."""
+    """Returns the tokens that spell a character, given as UTF-8 in `text`."""
     tokens = [bytes([byte]) for byte in text]
     while True:
         ranked = [(tokenizer.ranks.get(pair, np.inf), i) for i, pair in enumerate(zip(tokens, tokens[1:]))]

@@ -1,8 +1,8 @@
 """Attribution of errors: which model made each error, and why.
 
-The reference and the hypothesis, which both have a syllable for each text, are aligned. Among the shortest
-alignments, one whose substituted syllables have the most parts in common is chosen, so that a syllable with a
-wrong tone is aligned with the syllable that it replaces. Each error in the error rate has exactly one cause.
+The reference is aligned with the hypothesis; both have one syllable per text. Among the shortest alignments,
+the one whose substituted syllables have the most parts in common is chosen, so that a syllable with a wrong
+tone is aligned with the syllable that it replaces. Each error in the error rate has exactly one cause.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CAUSES = {
     DELETION: "something was spoken, but the model output nothing",
     LETTER: "a letter or digit among syllables, in the reference or the hypothesis",
     HOMOPHONE: "the syllable is right, but the character is wrong",
-    UNREACHABLE: "not in the vocabulary, so the models can never output it",
+    UNREACHABLE: "the text or its syllable is not in the vocabulary, so the models can never output it",
 }
-_EDIT = 1 << 20  # cost of an edit, higher than that of all wrong parts in an utterance
+_EDIT = 1 << 20  # cost of an edit, above the total cost of all wrong parts in an utterance
 _NUM_PARTS = 3
-# The tone that turns a token of each type into a toned syllable; tokens of other types have no parts.
+# The tone to add to a token of each type to make it a toned syllable; tokens of other types have no parts.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 
@@ -58,7 +58,7 @@ class KnownVocabularies(NamedTuple):
     token_type: str = "syllable"  # type of the syllables, one of vocabulary.TOKEN_TYPES
 
     def has(self, unit: Unit) -> bool:
-        """Returns False if the models cannot write the unit, whatever the input."""
+        """Returns False if the models can never output the unit, whatever the input is."""
         for text, tokens in ((unit.text, self.characters), (unit.syllable, self.syllables)):
             is_missing = text is not None and tokens is not None and text not in tokens
             if is_missing or text == vocabulary.UNKNOWN:
@@ -80,11 +80,11 @@ def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
 def attribute(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], vocabularies: KnownVocabularies
 ) -> list[AlignedPosition]:
-    """Aligns a reference with a hypothesis; returns the positions from left to right, errors with causes.
+    """Aligns a reference with a hypothesis; returns positions from left to right, with causes of errors.
 
-    If a syllable was recognised correctly, a wrong character for it is the language model's error, even if
-    their positions differ: the shortest alignment of 是市 and 市是 has an insertion and a deletion, although
-    both syllables were recognised correctly.
+    A wrong character for a correctly recognised syllable is the language model's error, even if the alignment
+    does not pair the two characters. For example, the shortest alignment of 是市 and 市是 has an insertion
+    and a deletion, although both syllables were recognised correctly.
     """
     aligned = _align(reference, hypothesis, lambda *pair: _compare(*pair, vocabularies))
     heard_ids: set[int] = set()
@@ -96,7 +96,7 @@ def attribute(
 
 
 def count(positions: Sequence[AlignedPosition]) -> dict[str, dict[str, float]]:
-    """Returns, for each cause, the number of `errors` and their `fraction` of all errors (0 if none)."""
+    """Returns the number of `errors` and the `fraction` of errors for each cause; 0 if there are none."""
     counts = collections.Counter(position.cause for position in positions if position.cause)
     total = sum(counts.values())
     return {
@@ -106,7 +106,7 @@ def count(positions: Sequence[AlignedPosition]) -> dict[str, dict[str, float]]:
 
 
 def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
-    """Returns the number of errors by model: `acoustic`, `language`, or `unreachable` for both of them."""
+    """Returns the number of errors of each model (`acoustic`, `language`) and of neither (`unreachable`)."""
     errors = collections.Counter()
     for cause, values in attributed.items():
         errors[cause.partition("_")[0]] += values["errors"]
@@ -151,7 +151,10 @@ def _is_letter(unit: Unit, vocabularies: KnownVocabularies) -> bool:
 
 
 def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> tuple[bool, ...]:
-    """Returns whether initial, final and tone differ; unless both sides are syllables, all or none do."""
+    """Returns True for each part (initial, final, tone) that differs.
+
+    If a unit has no parts, all parts differ, or none if both units have the same syllable.
+    """
     parts = [vocabularies.split(side.syllable) for side in (reference, hypothesis)]
     if None in parts:
         return (not _is_heard(reference, hypothesis),) * _NUM_PARTS
@@ -159,7 +162,7 @@ def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: KnownVoca
 
 
 def _compare(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> int:
-    """Returns the cost of aligning two texts: 0 if they match, otherwise an edit plus the wrong parts."""
+    """Returns the cost of aligning two texts: 0 if equal, otherwise _EDIT plus the number of wrong parts."""
     if _is_right(reference, hypothesis):
         return 0
     return _EDIT + sum(_find_wrong_parts(reference, hypothesis, vocabularies))

@@ -25,7 +25,7 @@ def measure(
     scored: Sequence[utterances.ScoredUtterance],
     are_speakers_people: bool = True,
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns the biased and the unbiased error rate in the measure `name`, a key of utterances.MEASURES.
+    """Returns the biased and the unbiased error rate for the measure `name`, a key of utterances.MEASURES.
 
     Hotwords have the format that the SavedModel reads: text, one syllable per character, boost. Their
     syllables match tokens with and without tones. are_speakers_people has the same meaning as in
@@ -45,7 +45,7 @@ def index(phrases: Sequence[Sequence[str]]) -> Phrases:
 
 
 def mark(phrases: Phrases, tokens: Sequence[str]) -> list[bool]:
-    """Returns whether each token is part of a phrase; `tokens` and the phrases must have the same type."""
+    """Returns True for each token that is part of a phrase; tokens and phrases must have the same type."""
     is_inside = [False] * len(tokens)
     for start, token in enumerate(tokens):
         for phrase in phrases.get(token, ()):

@@ -1,7 +1,7 @@
-"""Breakdowns of errors by speaker, length, loudness and part of a syllable; worst utterances; confusions.
+"""Breakdowns of errors by speaker, length, loudness and syllable part; worst utterances; confusions.
 
-Each part of the syllables forms its own sequence, which has its own shortest alignment: the initials of
-`ni3 hao3` are n, h. A token that is not a syllable, such as a letter, is compared whole in each sequence.
+Each part of the syllables forms a sequence with its own shortest alignment: for example, the initials
+of `ni3 hao3` are n, h. A token that is not a syllable, such as a letter, is compared whole in each sequence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = {
     "tone_error_rate": lambda token: _take_part(token, 2),
 }
 OTHER_GROUP = "other"
-_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # maximum tokens in each bin; one more bin has no limit
+_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # maximum tokens per bin; a last bin has no limit
 _LEVEL_BIN_DB = 5
 _MATRICES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 
@@ -35,9 +35,10 @@ Scored = Sequence[utterances.ScoredUtterance]
 def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.ErrorRate:
     """Returns the error rate of all utterances.
 
-    Each utterance whose speaker is unknown counts as a separate speaker: if all of them had the same speaker,
-    they would not be resampled, and the interval would be too narrow. are_speakers_people is False for text,
-    whose `speaker` is the name of a corpus: corpora are not a sample of people.
+    Each utterance whose speaker is unknown counts as a separate speaker. If all such utterances shared a
+    speaker, they would not be resampled separately, and the interval would be too narrow.
+    are_speakers_people is False for text, whose `speaker` is the name of a corpus, because corpora are not a
+    sample of people.
     """
     labels = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
     return error_rate.measure([utterance.edits for utterance in scored], labels)
@@ -85,7 +86,7 @@ def by_length(scored: Scored, are_speakers_people: bool = True) -> dict[str, err
 def by_level(
     scored: Scored, levels: Mapping[str, float], are_speakers_people: bool = True
 ) -> dict[str, error_rate.ErrorRate]:
-    """Returns the error rate for each 5 dB of loudness, quietest first; `levels` maps ids to dBFS."""
+    """Returns the error rate for each 5 dB range of loudness, quietest first; `levels` maps ids to dBFS."""
     measured = [utterance for utterance in scored if utterance.utterance_id in levels]
 
     def lower_limit(utterance):
@@ -135,8 +136,8 @@ def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.
     """Yields each name in PARTS, then SENTENCE_ERROR_RATE, with its scored utterances.
 
     Args:
-        measures: scored utterances, keyed as in utterances.MEASURES. Sentences are compared in the last one.
-            Parts are yielded only if some reference tokens are toned syllables.
+        measures: scored utterances, keyed as in utterances.MEASURES. Sentences are compared in the last
+            measure. Parts are yielded only if some reference tokens are toned syllables.
     """
     scored = measures.get(utterances.TOKEN_ERROR_RATE, ())
     if any(syllables.split_syllable(token) for row in scored for token in row.reference_tokens):
@@ -164,7 +165,7 @@ def _compare(scored: utterances.ScoredUtterance, take: Callable[[str], str]) -> 
 
 
 class Matrix(NamedTuple):
-    """Confusion matrix: `counts` of (reference, hypothesis); names are in their usual order."""
+    """Confusion matrix: `counts` of (reference, hypothesis) pairs; names are in their usual order."""
 
     counts: dict[tuple[str, str], int]
     names: list[str]  # names that are confused with another name
@@ -172,7 +173,7 @@ class Matrix(NamedTuple):
 
     @property
     def totals(self) -> dict[str, int]:
-        """Occurrences of each name in the references."""
+        """Number of times that each name occurs in the references."""
         totals = collections.Counter()
         for (reference, _), number in self.counts.items():
             totals[reference] += number
@@ -202,7 +203,7 @@ def _make_matrix(kind: str, counts: Mapping[tuple[str, str], int]) -> Matrix:
     order = {name: index for index, name in enumerate(_MATRICES[kind])}
     occurring = {name for pair in counts for name in pair}
     confused = {name for pair in counts for name in pair if len(set(pair)) > 1}
-    # Finals with er-hua, such as "ianr", follow the others.
+    # Finals with er-hua, such as "ianr", follow all other finals.
     parts = (
         sorted(names, key=lambda name: (order.get(name, len(order)), name))
         for names in (confused, occurring - confused)

@@ -10,19 +10,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-OUTPUT = "emission_delays"  # name of an utterance's output: a list of delays in seconds
+OUTPUT = "emission_delays"  # key of an utterance's output that holds a list of delays in seconds
 PERCENTILES = (50, 90, 99)
 
 
 def measure(
     partials: Sequence[Sequence[str]], times: Sequence[float], syllables: Sequence[Mapping]
 ) -> list[float]:
-    """Returns the delay in seconds of each token that both transcripts have in common, in order.
+    """Returns the delay in seconds of each token that the final transcript and `syllables` share, in order.
 
     Args:
-        partials: tokens of the transcript after each piece of a recording; the last one is final.
+        partials: tokens of the transcript after each piece of a recording; the last transcript is final.
         times: time at which each piece ends, in seconds from the start of the recording.
-        syllables: syllables that the same model finds in the whole recording: `pinyin`, and `end` in seconds.
+        syllables: syllables that the model finds in the whole recording, with `pinyin` and `end` (seconds).
     """
     final = list(partials[-1])
     whole = [syllable["pinyin"] for syllable in syllables]
@@ -36,7 +36,7 @@ def measure(
 
 
 def _settled_at(partials, final) -> list[int]:
-    """Returns, for each token in the final transcript, the first piece after which it no longer changes."""
+    """Returns the index of the piece after which each token in the final transcript no longer changes."""
     first, num_common = [len(partials) - 1] * len(final), len(final)
     for index in reversed(range(len(partials))):
         same = [a == b for a, b in zip(partials[index], final)]
@@ -46,7 +46,10 @@ def _settled_at(partials, final) -> list[int]:
 
 
 def summarise(delays: Sequence[float]) -> dict[str, float]:
-    """Returns the number of `tokens`, and percentiles `p50`, `p90` and `p99` in seconds (0 if no tokens)."""
+    """Returns the number of `tokens`, and the percentiles `p50`, `p90` and `p99` in seconds.
+
+    All values are 0 if there are no delays.
+    """
     values = np.percentile(delays, PERCENTILES) if delays else np.zeros(len(PERCENTILES))
     named = {f"p{name}": round(float(value), 3) for name, value in zip(PERCENTILES, values)}
     return {"tokens": len(delays), **named}

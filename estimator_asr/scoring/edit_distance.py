@@ -13,12 +13,12 @@ from rapidfuzz.distance import Levenshtein
 
 from tfrecord_builder.data import vocabulary
 
-_NO_TOKEN = f"{vocabulary.UNKNOWN} "  # equals no reference token, because these contain no whitespace
-_TAGS = ("replace", "insert", "delete")  # rapidfuzz's names, in the order of Edits
+_NO_TOKEN = f"{vocabulary.UNKNOWN} "  # equals no reference token, because tokens contain no whitespace
+_TAGS = ("replace", "insert", "delete")  # rapidfuzz's names for edits, in the same order as in Edits
 
 
 class Edits(NamedTuple):
-    """Number of edited tokens by kind of edit, and number of tokens in the reference."""
+    """Number of edits of each kind, and number of tokens in the reference."""
 
     substitutions: int
     insertions: int
@@ -57,8 +57,8 @@ def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
 def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.ndarray:
     """Counts the errors in one shortest alignment at each reference token, and at the end.
 
-    Returns int64 [2, len(reference) + 1]. Row 0 counts insertions before a token; row 1 is 1 if the token is
-    substituted or deleted.
+    Returns int64 [2, len(reference) + 1]. Row 0 counts the insertions before each token; row 1 is 1 if the
+    token is substituted or deleted, otherwise 0.
     """
     counts = np.zeros([2, len(reference) + 1], np.int64)
     for edit in _edit_operations(reference, hypothesis):
@@ -74,8 +74,8 @@ def split_edits(
 ) -> tuple[Edits, Edits]:
     """Counts the edits in one shortest alignment inside and outside marked tokens.
 
-    A substitution or deletion is inside if its reference token is marked, an insertion if its hypothesis
-    token is marked.
+    A substitution or deletion is inside if its reference token is marked; an insertion is inside if its
+    hypothesis token is marked.
     """
     inside, outside = [], []
     for edit in _edit_operations(reference, hypothesis):

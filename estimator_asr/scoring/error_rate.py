@@ -2,15 +2,16 @@
 
 A rate is the sum of edits divided by the sum of reference lengths; insertions can push it above 1.
 
-One sentence read by ten speakers is not ten samples, so the interval comes from the pigeonhole bootstrap
-(Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007): every resample samples the
-clusters in each clustering (speakers, sentences) with replacement. The weight of an utterance is the number
-of times that its speaker was sampled, multiplied by the number of times that its sentence was sampled.
+One sentence read by ten speakers is not ten independent samples. So the interval comes from the pigeonhole
+bootstrap (Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007). In every resample, the
+clusters of each clustering (speakers, sentences) are sampled with replacement. The weight of an utterance is
+the number of times that its speaker was sampled, multiplied by the number of times that its sentence was
+sampled.
 
 With ten speakers, the middle 95 % of the resampled rates covers the true rate only 93 % of the time, so the
-interval is made slightly wider (num_deviations); benchmarks/coverage.py measures how often it covers the true
-rate. The interval tends to be too wide, by at most a factor of sqrt(3) (if each sentence is read once). With
-one or two speakers, it cannot account for how much speakers differ.
+interval is made slightly wider (num_deviations); benchmarks/coverage.py measures its true coverage. The
+interval tends to be too wide, by at most a factor of sqrt(3) (if each sentence is read once). If there are
+only one or two speakers, the interval cannot account for how much speakers differ.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CONFIDENCE = 0.95
 _NUM_RESAMPLES = 1000
 _RESAMPLES_AT_ONCE = 50  # keeps the weights of 100,000 utterances under 50 MB
 _NO_EDITS = edit_distance.Edits(0, 0, 0, 0)
-_RULE_OF_THREE = 3.0  # if n trials have no event, its probability is at most 3 / n (95 % limit)
+_RULE_OF_THREE = 3.0  # an event that never occurs in n trials has a probability of at most 3 / n (95 % limit)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,7 @@ def measure(
 def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, float]]:
     clusters = _number(clusterings)
     if clusters and not errors.any():
-        # Rule of three, with each sentence counted once: resampling zeros would give an interval of width 0.
+        # The rule of three, counting each sentence once: resampled zeros would give an interval of width 0.
         sentences = clusters[-1]
         readings_per_sentence = sentences.size / (sentences.max() + 1)
         return 0.0, float(_RULE_OF_THREE * readings_per_sentence / lengths.sum())
@@ -81,7 +82,7 @@ def _find_limits(errors, lengths, clusterings, seed) -> Optional[tuple[float, fl
 
 
 def _number(clusterings) -> list[np.ndarray]:
-    """Returns each clustering as cluster numbers, one per utterance; drops those with a single cluster."""
+    """Returns each clustering as one cluster number per utterance; drops clusterings with one cluster."""
     clusters = [np.unique(np.asarray(labels), return_inverse=True)[1] for labels in clusterings]
     return [ids for ids in clusters if ids.max() > 0]
 
@@ -91,8 +92,8 @@ def resample(
 ) -> Optional[Resampled]:
     """Returns the rates of resamples; None if there is nothing to resample.
 
-    `errors` has the errors of each utterance, or the difference in errors between two systems; `lengths` has
-    each utterance's number of reference tokens.
+    `errors` holds the number of errors in each utterance, or the difference in errors between two systems;
+    `lengths` holds the number of reference tokens in each utterance.
     """
     clusters = _number(clusterings)
     if not clusters:
@@ -104,7 +105,7 @@ def resample(
 
 
 def interval(resampled: Resampled) -> tuple[float, float]:
-    """Returns the limits of the 95 % interval."""
+    """Returns the lower and upper limits of the 95 % interval."""
     tail = 100.0 * NormalDist().cdf(-resampled.num_deviations)
     low, high = np.percentile(resampled.rates, [tail, 100.0 - tail])
     return float(low), float(high)
@@ -124,11 +125,11 @@ def num_deviations(
 
     Args:
         confidence: probability that the interval covers the true rate, for example 0.95.
-        errors, lengths: as for `resample`.
-        clusters: one or two clusterings, each with at least two clusters: the utterances' cluster numbers,
-            from 0.
-        spread: standard deviation of the resampled rates. If it is large enough despite few clusters, the
-            result is the normal quantile.
+        errors, lengths: the same as for `resample`.
+        clusters: one or two clusterings, each with at least two clusters; a clustering holds the number of
+            each utterance's cluster, counted from 0.
+        spread: standard deviation of the resampled rates. If the spread is large enough despite few clusters,
+            the result is the normal quantile.
     """
     residuals = errors - lengths * (errors.sum() / lengths.sum())
     variances, counts = zip(*(_variance(residuals, ids) for ids in clusters))
@@ -142,9 +143,9 @@ def num_deviations(
 
 
 def t_quantile(probability: float, degrees: float) -> float:
-    """Returns a quantile of Student's t (Abramowitz and Stegun, 26.7.5).
+    """Returns a quantile of Student's t distribution (Abramowitz and Stegun, 26.7.5).
 
-    The approximation is off by 0.1 % at 4 degrees of freedom, 1 % at 2, 11 % at 1.
+    The approximation is off by 0.1 % at 4 degrees of freedom, by 1 % at 2, and by 11 % at 1.
     """
     x, n = NormalDist().inv_cdf(probability), 4.0 * degrees
     terms = (
@@ -169,7 +170,7 @@ def _resampled_rates(errors, lengths, clusters, rng):
         weights = np.ones((_RESAMPLES_AT_ONCE, errors.size))  # [resamples, utterances]
         for ids in clusters:
             weights *= _draw(int(ids.max()) + 1, rng)[:, ids]
-        # Not a BLAS matrix product, whose threads would spend more time waiting than computing.
+        # einsum does not use BLAS, whose threads would spend more time waiting than computing.
         sums = np.einsum("ru,uk->kr", weights, counts)
         with np.errstate(divide="ignore", invalid="ignore"):
             yield sums[0] / sums[1]

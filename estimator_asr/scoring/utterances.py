@@ -10,7 +10,7 @@ from tfrecord_builder.data import dataset_info
 
 TOKEN_ERROR_RATE = "token_error_rate"
 CHARACTER_ERROR_RATE = "character_error_rate"
-_CHARACTER = re.compile(r"<unk>|\S")  # a language model writes <unk> for a character that it lacks
+_CHARACTER = re.compile(r"<unk>|\S")  # a language model outputs <unk> for unknown characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ScoredUtterance:
 
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """Splits a text at whitespace: `ni3 hao3` has two tokens."""
+    """Splits a text at whitespace; for example, `ni3 hao3` has two tokens."""
     return tuple(text.split())
 
 

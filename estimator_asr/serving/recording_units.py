@@ -1,9 +1,10 @@
 """Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
 
-Each unit writes a JSON Lines file with one row per recording: its signature (absolute path, size and time),
-its problem (empty unless the recording cannot be read), and the values that the program keeps. A later run
-with the same directory skips every recording whose signature has a row without a problem. Each recording is
-recognised on its own, so the result does not depend on the units or the engine.
+Each unit writes a JSON Lines file with one row per recording: the recording's signature (absolute path, size
+and modification time), a problem (empty unless the recording could not be recognised), and the values that
+the program adds. A later run with the same directory skips every recording whose signature has a row without
+a problem. Each recording is recognised on its own, so the result depends neither on the division into units
+nor on the engine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 NUM_WORKERS_HELP = "number of processes on this machine, each with its own copy of the model; default: 1"
-_MAX_UNITS = 1000  # cheap for every engine, and a lost worker loses only a thousandth of the work
+_MAX_UNITS = 1000  # every engine handles this many, and a lost worker costs only a thousandth of the work
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
@@ -39,7 +40,7 @@ Signature = tuple  # absolute path, size in bytes and modification time of a rec
 
 @dataclasses.dataclass(frozen=True)
 class RecordingUnit:
-    """Recordings for one worker, each with its signature; `file` is the name of the file for their rows."""
+    """Recordings for one worker, each with its signature; `file` names the file that stores their rows."""
 
     file: str
     signed: tuple[tuple[recordings.RecordingFile, Signature], ...]
@@ -54,11 +55,11 @@ class RecordingWriter(resumable.UnitWriter):
     """A unit writer that recognises the recordings in each unit.
 
     Attributes:
-        directory: directory for the rows, which all come from the same exports and settings.
-        exports: for each model, the directory of the version and the sha256 of the export.
-        find_model: function that returns the model for transcriber.transcribe, given the loaded exports.
-        keep: function of a recording and its transcript; may save the transcript; returns values to add to
-            the recording's row.
+        directory: directory that stores the rows; all rows must come from the same exports and settings.
+        exports: the version directory and the sha256 of each model's export.
+        find_model: function that takes the loaded exports and returns the model for transcriber.transcribe.
+        keep: function that takes a recording and its transcript, and returns the values to add to the
+            recording's row; the function may also save the transcript.
     """
 
     exports: tuple[tuple[str, str], ...]
@@ -96,7 +97,7 @@ class RecordingWriter(resumable.UnitWriter):
         )
 
     def _transcribe(self, recording, model, *arguments):
-        """Returns the transcript; adds the recording's path to errors that would name only the unit."""
+        """Returns the transcript; adds the recording's path to errors that do not name the recording."""
         try:
             return transcriber.transcribe(model, recording, *arguments)
         except OSError as error:
@@ -107,7 +108,7 @@ class RecordingWriter(resumable.UnitWriter):
 
 @functools.lru_cache(maxsize=2)  # pseudo_label has at most two teachers
 def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
-    """Loads an export once per process; raises UserError if its sha256 differs."""
+    """Loads an export once per process; raises UserError if the export does not match `sha256`."""
     tf.get_logger().setLevel("ERROR")
     loaded = recogniser.load_version(version_dir)
     if loaded.info.sha256 != sha256:
@@ -130,11 +131,11 @@ def recognise(
     """Recognises recordings that have no valid row or are in `lost`; returns one row for each input.
 
     Args:
-        inputs, writer: the recordings, and the writer that recognises each unit.
-        title: name for the progress bar.
-        runner, num_workers, shared: arguments of dispatch.connect; if num_workers is None, one process runs
-            locally, because a GPU can serve only one process.
-        lost: recordings that are recognised even if they have a row, because their outputs are missing.
+        inputs, writer: the recordings, and the writer that recognises them unit by unit.
+        title: label for the progress bar.
+        runner, num_workers, shared: arguments for dispatch.connect; if num_workers is None, the local runner
+            starts only one process, because a GPU can serve only one.
+        lost: recordings to recognise even if they have a row, because their output files are missing.
     """
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # object stores respond slowly
         signed = list(zip(inputs, pool.map(_sign, inputs)))
@@ -157,14 +158,14 @@ def _show_seconds(on_progress, number, rejected, seconds, total):
 
 
 def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
-    """Returns units with file names unique to this run: workers of a killed run may still be writing."""
+    """Returns units whose file names are unique, because workers of a killed run may still be writing."""
     size, run_name = math.ceil(len(pending) / _MAX_UNITS), uuid.uuid4().hex[:8]
     starts = range(0, len(pending), size)
     return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
 
 
 def _merge(directory: str, rows: dict[Signature, dict]) -> None:
-    """Merges the units' files into a single file, and removes unfinished files that killed workers left."""
+    """Writes all rows to one file, and removes the units' files and unfinished files from killed workers."""
     names = files.list_names(directory)
     text = "".join(f"{json.dumps(row)}\n" for row in rows.values())
     files.write_text(os.path.join(directory, _ROWS_FILE), text)

@@ -1,4 +1,4 @@
-"""The job of transcribe --output_dir: one file per recording, and the state for a later run."""
+"""Runs transcribe --output_dir: writes one file per recording, and the state that a later run needs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ADVICE = "choose another --output_dir, or move the transcripts and remove {}"
 
 @dataclasses.dataclass(frozen=True)
 class TranscriptionJob:
-    """Transcripts of recordings in a directory, all in one format, from one export with the same hotwords."""
+    """A job that writes transcripts to a directory, in one format, from one export, with one hotword list."""
 
     output_dir: str
     format: str
     version_dir: str
-    sha256: str  # digest of the export
+    sha256: str  # the export's digest
     hotwords: Sequence[str]
 
     def run(
@@ -37,15 +37,16 @@ class TranscriptionJob:
         num_workers: Optional[int],
         folders: Collection[str],
     ) -> int:
-        """Transcribes recordings left by earlier runs; returns how many still have no transcript.
+        """Transcribes recordings that earlier runs did not finish; returns the number of failed recordings.
 
-        For runner and num_workers see recording_units.recognise; all workers need the same `folders`.
+        For `runner` and `num_workers`, see recording_units.recognise. Every worker must be able to access
+        `folders` under the same paths.
         """
         recordings.make_output_dir(self.output_dir)
         jobs_dir = os.path.join(self.output_dir, _JOBS_DIR)
         directory = os.path.join(jobs_dir, self.format)
         files.make_directory(directory)
-        busy = f"--output_dir: another transcribe is writing to {self.output_dir}; wait until it ends"
+        busy = f"--output_dir: another transcribe process is writing to {self.output_dir}; wait until it ends"
         with locks.exclusive(jobs_dir, busy):
             lost = self._begin(directory, inputs)
             writer = recording_units.RecordingWriter(
@@ -63,8 +64,8 @@ class TranscriptionJob:
     ) -> set[recordings.RecordingFile]:
         """Adds the recordings to job.json, so that later runs may replace their transcripts.
 
-        Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts are
-        from another export or other hotwords, or if a file that is not from this job would be replaced.
+        Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts were
+        made with another export or other hotwords, or if a file that is not from this job would be replaced.
         """
         path, settings = (
             os.path.join(directory, "job.json"),
@@ -86,21 +87,21 @@ class TranscriptionJob:
             raise errors.UserError(f"{path} is damaged; {_ADVICE.format(os.path.dirname(path))}") from error
         if begun_settings != settings:
             raise errors.UserError(
-                f"{self.output_dir} has {self.format} transcripts made with another export or other "
+                f"{self.output_dir} contains {self.format} transcripts made with another export or other "
                 f"hotwords; {_ADVICE.format(os.path.dirname(path))}"
             )
         return begun
 
 
 def find_model(hotwords: Sequence[str], versions: Sequence):
-    """Returns the model of the only loaded export (recogniser.LoadedVersion); it boosts `hotwords`."""
+    """Returns a model that boosts `hotwords`, from the only loaded export (a recogniser.LoadedVersion)."""
     return versions[0].find("waveform", hotwords)
 
 
 def save(
     format: str, output_dir: str, recording: recordings.RecordingFile, transcript: captions.Transcript
 ) -> dict:
-    """Writes a recording's output file; the recording's row gets no values."""
+    """Writes a recording's output file; returns {}, because no values are added to the recording's row."""
     recordings.save(
         recordings.output_path(recording, format, output_dir), captions.render(transcript, format)
     )

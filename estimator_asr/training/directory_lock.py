@@ -1,4 +1,4 @@
-"""Guards the model directory in training: checks it, locks it, and removes workers' unused checkpoints."""
+"""Guards the model directory during training: checks it, locks it, and removes unused checkpoints."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def lock_directory(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
     Waits up to `wait_seconds` for another training run to end.
 
     Raises:
-        errors.UserError: another training run still holds the directory; nothing was changed.
+        errors.UserError: another training run still holds the lock; nothing was changed.
     """
     is_new = not os.path.isdir(model_dir)
     os.makedirs(model_dir, exist_ok=True)
     path = os.path.join(model_dir, _LOCK_FILE)
     busy = (
-        f"--model_dir: another training is running in {model_dir}; "
+        f"--model_dir: another training run is using {model_dir}; "
         "wait for it to end, or choose another directory"
     )
     with locks.exclusive(path, busy, wait_seconds):
@@ -71,8 +71,8 @@ def lock_directory(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
 def clear_copies(model_dir: str, cluster: Optional[cluster_lib.Cluster]) -> Iterator[None]:
     """Removes the unused checkpoints of this worker, and of workers that do not belong to the cluster.
 
-    They are removed on entry, because a killed process leaves its checkpoints behind, and again on exit. The
-    other workers of the cluster may still be running, so their checkpoints are kept.
+    The checkpoints are removed on entry, because a killed process leaves checkpoints behind, and again on
+    exit. The cluster's other workers may still be running, so their checkpoints are kept.
     """
     _remove_copies(model_dir, cluster)
     try:

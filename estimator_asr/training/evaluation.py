@@ -19,12 +19,12 @@ _LINKS_DIRECTORY = "evaluating"
 _POLL_SECONDS = 1.0
 
 
-# Called after each evaluation with the Estimator, the checkpoint's path prefix and the metrics by tag.
+# Called after each evaluation with the Estimator, the checkpoint's path prefix and the metrics keyed by tag.
 AfterEvaluation = Callable[[estimator_api.Estimator, str, Mapping[str, float]], None]
 
 
 class DevEvaluator:
-    """An evaluator for dev that keeps the best checkpoints, logs the metrics, then calls `after`."""
+    """Evaluates checkpoints on dev, keeps the best, logs the metrics, and calls the `after` functions."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class DevEvaluator:
 
     @property
     def throttle_seconds(self) -> float:
-        """Minimum time between the starts of two evaluations."""
+        """Minimum number of seconds between the starts of two evaluations."""
         return 0 if _decides_training(self._model.config) else self._model.config.train.eval_throttle_seconds
 
     def spec(self) -> estimator_api.EvalSpec:
@@ -52,14 +52,14 @@ class DevEvaluator:
         )
 
     def run(self, estimator: estimator_api.Estimator, checkpoint: str) -> None:
-        """Evaluates a checkpoint and finishes the evaluation."""
+        """Evaluates a checkpoint, then calls finish()."""
         metrics = estimator.evaluate(self._input_fn, hooks=self._hooks, checkpoint_path=checkpoint)
         self.finish(estimator, checkpoint, metrics)
 
     def finish(
         self, estimator: estimator_api.Estimator, checkpoint: str, metrics: Mapping[str, float]
     ) -> None:
-        """Does what follows an evaluation."""
+        """Keeps the checkpoint if it is among the best, logs metrics, and calls the `after` functions."""
         # A logged evaluation counts as complete, so the best checkpoints must be saved before it is logged.
         best_checkpoints.keep_if_best(self._model, checkpoint, metrics)
         evaluation_log.record_metrics(estimator, metrics)
@@ -68,13 +68,13 @@ class DevEvaluator:
         logging.info("dev at step %d: %s", metrics["global_step"], text)
         for call in self._after:
             call(estimator, checkpoint, metrics)
-        # The graphs and sessions of an evaluation form reference cycles, so they and their weights stay in
-        # memory until Python's garbage collector happens to run: with 6 million weights, each evaluation was
-        # measured to add 8 MiB.
+        # An evaluation's graphs and sessions form reference cycles, so their weights stay in memory until
+        # Python's garbage collector happens to run. In a measurement with 6 million weights, each evaluation
+        # added 8 MiB.
         gc.collect()
 
     def catch_up(self, estimator: estimator_api.Estimator, is_last: Callable[[int], bool]) -> None:
-        """Evaluates the newest checkpoint if an earlier run was killed before it could do so.
+        """Evaluates the newest checkpoint if an earlier run was killed before it evaluated the checkpoint.
 
         Does nothing unless training ends with this checkpoint or depends on its evaluation. `is_last` returns
         True for a step at which training ends.
@@ -111,9 +111,12 @@ class DevEvaluator:
                 return
 
     def _run_on_links(self, estimator, checkpoint):
-        """Evaluates a checkpoint through links, in case the chief deletes it; returns False if it is gone."""
+        """Evaluates a checkpoint through links, because the chief may delete the checkpoint in the meantime.
+
+        Returns False if the checkpoint has already been deleted.
+        """
         directory = os.path.join(self._model.path, _LINKS_DIRECTORY)
-        os.makedirs(directory, exist_ok=True)  # may be left over from a killed evaluator
+        os.makedirs(directory, exist_ok=True)  # a killed evaluator may have left the directory
         try:
             try:
                 linked = checkpoints.link(checkpoint, directory)

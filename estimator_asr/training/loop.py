@@ -42,7 +42,7 @@ def train(
 
     The model must come from model_directory.check, and the data must have passed model_directory.check_data.
     If the cluster is None, this process trains alone. `observe` is called shortly before training starts, and
-    returns its observers.
+    returns the observers of this training run.
 
     Raises:
         errors.UserError: a split or shard is missing, the checkpoint does not fit the model, or an observer
@@ -78,7 +78,7 @@ class Loop:
         self.clock = step_time.Clock()
 
     def is_finished(self) -> bool:
-        """Returns True if an earlier run completed training and evaluation; then logs why training ended."""
+        """Returns True, and logs why training ended, if an earlier run completed training and evaluation."""
         path, first_step = self.model.path, self.plan.first_step
         reason = self._find_reason(first_step)
         if reason is None or (self.has_dev and not evaluation.is_evaluated(path, first_step)):
@@ -110,7 +110,7 @@ class Loop:
             input_progress.save(self.model.path, self.plan.progress)
 
     def run(self) -> None:
-        """Trains until training ends; if this process is the evaluator, evaluates checkpoints instead."""
+        """Trains, or evaluates checkpoints if this process is the evaluator, until training ends."""
         if self.cluster is None:
             self._train_locally()
         elif not self.cluster.is_evaluator:
@@ -120,7 +120,7 @@ class Loop:
 
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
-        # The saver is last: its listener raises after SIGTERM, and end() of later hooks would not be called.
+        # The saver is last, because its listener raises after SIGTERM, which skips end() of later hooks.
         hooks = [recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps
@@ -133,10 +133,12 @@ class Loop:
             estimator_api.train_and_evaluate(estimator, train_spec, self.dev.spec())
 
     def _train_as_worker(self):
-        """Trains as a cluster's worker, for which train_and_evaluate does not evaluate or call listeners."""
+        """Trains as a worker in a cluster, where train_and_evaluate neither evaluates nor calls listeners."""
         if self.cluster.is_chief and self.cluster.evaluator is None:
-            logging.warning("TF_CONFIG lists no evaluator, so dev is evaluated only once, after training")
-        # _is_last is not used here: workers would disagree if only some had seen the latest evaluation.
+            logging.warning(
+                "TF_CONFIG lists no evaluator, so the model will be evaluated only once, after training"
+            )
+        # _is_last cannot be used here: workers would disagree if only some had seen the latest evaluation.
         if checkpoints.latest_step(self.model.path) < self.plan.max_steps:
             num_workers = len(self.cluster.workers)
             stop = stopping.CoordinatedStopHook(self.termination, num_workers, self.rule.find_early_stop)
@@ -168,7 +170,7 @@ class Loop:
         return self._find_reason(step) is not None
 
     def _find_reason(self, step):
-        """Returns why training ends at a step, or None if it continues.
+        """Returns the reason why training ends at a step, or None if training continues.
 
         The last step depends on the number of replicas, so the evaluator of a cluster computes it from the
         progress that the chief has saved.
@@ -188,7 +190,7 @@ class Loop:
             keep_checkpoint_max=config.keep_checkpoint_max,
             checkpoint_save_graph_def=False,  # TensorBoard reads the graph from the event file
             session_config=strategies.session_config(config),
-            # Evaluation uses one device: replicas would drop a final batch with too few rows for all of them.
+            # Evaluation uses one device, as replicas would drop a last batch with fewer rows than replicas.
             train_distribute=strategy,
         )
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]

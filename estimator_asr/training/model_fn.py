@@ -24,7 +24,7 @@ _ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
 
 
 class StepTensors(NamedTuple):
-    """Tensors of a training step for use by its hooks, from the first replica unless noted otherwise."""
+    """Tensors of a training step that hooks use; they come from the first replica unless noted otherwise."""
 
     update: optimization.TrainingUpdate  # the step's number, and its loss and gradients over all replicas
     features: dict[str, tf.Tensor]  # features that the model_fn received
@@ -83,14 +83,14 @@ def build_model_fn(
 
 
 def _cast_kernels(product_type, getter, name, *args, **kwargs):
-    """Gets a variable; casts it if it is a kernel or bias of an encoder (not an embedding, norm or head)."""
+    """Returns a variable, cast if it is an encoder's kernel or bias (but not an embedding, norm or head)."""
     variable = getter(name, *args, **kwargs)
     is_cast = _ENCODERS.match(name) and name.endswith(("/kernel", "/bias"))
     return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss for EstimatorSpec; NaN, at which Estimator stops before our hooks run, becomes Inf."""
+    """Returns the loss, with Inf instead of NaN, because Estimator stops at NaN before our hooks run."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 

@@ -18,13 +18,13 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder.data import dataset_info
 
 TRAIN_SPLIT = "train"
-# The index is in the model directory, because the workers of a cluster share it and it outlives a machine.
+# The index is in the model directory, which a cluster's workers share and which outlives their machines.
 _INDEX_DIRECTORY = "record_index"
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """The plan for a training run from global step `first_step` (where it resumes) to `max_steps`."""
+    """The plan for a training run from global step `first_step`, where training resumes, to `max_steps`."""
 
     source: splits.Split
     first_step: int
@@ -47,7 +47,7 @@ class TrainingPlan:
 
     @property
     def step_offset(self) -> float:
-        """Added to the global step for schedules in epochs; nonzero if earlier epochs had other batches."""
+        """Offset to add to the global step in schedules; nonzero if earlier epochs had different batches."""
         return -self.progress.step_at(0)
 
 
@@ -80,7 +80,7 @@ def build_plan(
     first_step: int,
     num_replicas: int = 1,
 ) -> TrainingPlan:
-    """Returns the plan for a run that starts at `first_step`, its checkpoint's step (0 for a new model).
+    """Returns the plan for a run that starts at `first_step`, the checkpoint's step (0 for a new model).
 
     `num_replicas` is the total number of replicas on all machines. Raises errors.UserError if the training
     split or one of its shards is missing.

@@ -24,7 +24,7 @@ EXIT_STALLED = os.EX_TEMPFAIL  # 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
 POLL_SECONDS = 5.0
 SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
-_WORKER_SECONDS = 20.0  # a worker silent for this long is dead, unless a step ends meanwhile
+_WORKER_SECONDS = 20.0  # a worker that is silent for longer counts as dead, unless a step ends
 # Stages that a replica goes through in a step, worded for use in a message.
 NOT_BEGUN = "has not begun the step"
 BEGUN = "waits for its input"
@@ -35,7 +35,7 @@ _CONTINUES = "the same command continues from the last checkpoint"
 
 
 class Clock:
-    """A clock that can be paused. One thread sets it; others may read its seconds at the same time."""
+    """A clock that can be paused. One thread controls the clock, and other threads may read `seconds`."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic):
         self._now = now
@@ -48,7 +48,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        # Read in this order: if another thread pauses the clock meanwhile, no time is counted twice.
+        # This order of reading counts no time twice, even if another thread pauses the clock meanwhile.
         seconds, since = self._seconds, self._running_since
         return seconds if since is None else seconds + self._now() - since
 
@@ -115,7 +115,7 @@ class StepWatch:
         self._clock.resume()
 
     def end_step(self) -> None:
-        """Starts timing the next step, and records that all workers took part in this one."""
+        """Records that all workers took part in the step that ended, and starts timing the next step."""
         self._peers.confirm()
         self.begin_step()
 
@@ -195,13 +195,16 @@ class StepWatchHook(estimator_api.SessionRunHook):
             saver.save = self._pause_before(saver.save)
 
     def _pause_before(self, save):
-        """Returns `save` with a pause first: saver hooks run before this hook; workers have no listeners."""
+        """Returns a function that pauses the watch and then calls `save`.
+
+        This hook cannot pause in time, because saver hooks run first, and workers have no listeners.
+        """
 
         def pause_and_save(*arguments, **options):
             self.watch.pause()
             try:
                 return save(*arguments, **options)
-            except Exception:  # a worker may have died, and TensorFlow retries forever
+            except Exception:  # a worker may have died; if so, TensorFlow retries forever
                 self.watch.resume()
                 raise
 

@@ -24,7 +24,7 @@ class Terminated(Exception):
 
 
 class Termination:
-    """The response to SIGTERM during training: the step ends, a checkpoint is saved, nothing is evaluated."""
+    """Response to SIGTERM during training: the step ends, a checkpoint is saved, and nothing is evaluated."""
 
     def __init__(self):
         self.is_requested = False
@@ -32,7 +32,7 @@ class Termination:
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
-        # Signal handlers need the main thread, which TensorFlow may block; the socket gets every signal.
+        # Signal handlers need the main thread, which TensorFlow may block, but the socket gets each signal.
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
@@ -95,14 +95,14 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """The rule that decides when training ends. It words its reasons as parts of a sentence."""
+    """The rule that decides when training ends. Its reasons are worded as parts of a sentence."""
 
     history: evaluation_log.History  # evaluations on dev
-    patience: int  # evaluations to wait for a new lowest error rate; 0 disables early stopping
+    patience: int  # number of evaluations without a new lowest error rate; 0 disables early stopping
     max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
-        """Returns why training ends at a global step, or None if it continues."""
+        """Returns the reason why training ends at a global step, or None if training continues."""
         if step >= self.max_steps:
             return f"already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
@@ -119,7 +119,7 @@ class StopRule:
 
 
 def count_since_lowest(error_rates: Sequence[float]) -> int:
-    """Returns how many rates (oldest first) come after the first lowest one; NaN is never the lowest."""
+    """Returns the number of rates (oldest first) after the first lowest rate; NaN is never the lowest."""
     lowest, count = math.inf, 0
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)
@@ -130,7 +130,7 @@ def count_since_lowest(error_rates: Sequence[float]) -> int:
 class StopHook(estimator_api.SessionRunHook):
     """A hook that ends training after a step if SIGTERM arrived or a StopRule says so.
 
-    The saver hook saves that step. StopHook must run after the saver hook, as all hooks in
+    The saver hook saves a checkpoint of that step. StopHook must run after the saver hook, as all hooks in
     EstimatorSpec.training_hooks do, so that an evaluation can end training before the next step.
     """
 
@@ -157,11 +157,11 @@ def _sum_over_workers(tensor):
 
 @dataclasses.dataclass(eq=False)
 class CoordinatedStopHook(estimator_api.SessionRunHook):
-    """A hook that stops all workers after the same step if one of them got SIGTERM or must stop early.
+    """A hook that stops all workers after the same step if one of them received SIGTERM or must stop early.
 
     If only one worker stopped, the others would wait for it forever, so each step sums the stop requests of
     all workers. Every worker needs this hook, at the same position in its list of hooks. In the first step,
-    it also checks that all workers started from the same checkpoint.
+    the hook also checks that all workers started from the same checkpoint.
     """
 
     termination: Termination  # requested on all workers as soon as one of them receives SIGTERM

@@ -139,7 +139,7 @@ def test_the_models_encoder_is_from_the_data_or_from_the_warm_start(directory):
             "encoded",
             {"trainable_blocks": 3},
             "--trainable_blocks is 3, expected 1 or 2, because the data contain the outputs of blocks 1,2 of "
-            "3, but not of block 0; choose blocks with --layers",
+            "3, but not of block 0; choose blocks with estimator_asr.encode --layers",
         ),
         (
             "data",
@@ -227,7 +227,7 @@ def test_waveform_data_can_only_be_read_by_encode(directory, tmp_path):
     run("tfrecord_builder.build", *flags, "--frontend=waveform")
     for encoder in ("conformer", "hubert"):
         with pytest.raises(
-            errors.UserError, match="train: features are a waveform, expected outputs of an enc"
+            errors.UserError, match="train: the data contain waveforms, expected an encoder's outputs"
         ):
             config(tmp_path, "data", encoder=encoder)
 

@@ -320,7 +320,7 @@ def test_several_data_directories_are_one_split(tiny_export, tmp_path):
 def test_a_missing_split_is_refused(tiny_export, tmp_path, flag):
     path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
     config = make_config(tiny_export, tmp_path / "report", **{flag: path}, split="dev")
-    with pytest.raises(errors.UserError, match=r"split 'dev' does not exist, expected one of test, train"):
+    with pytest.raises(errors.UserError, match=r"split 'dev' does not exist; existing splits: test, train"):
         evaluate.evaluate(config)
     assert not os.path.exists(tmp_path / "report")
 
@@ -507,7 +507,7 @@ def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_pat
     # <unk> is an error even where the reference of the record says so.
     assert [metrics[f"{name}_error_rate"]["errors"] for name in ("token", "character")] == [1, 1]
     evaluate._print_summary(metrics, config)
-    assert "\nspeaker unknown: 1 of 2 utterances, each counted as a speaker of its own; if a few" in (
+    assert "\nspeaker unknown for 1 of 2 utterances, each of which counts as a separate speaker; if a" in (
         capsys.readouterr().out
     )
 

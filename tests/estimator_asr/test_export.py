@@ -85,9 +85,9 @@ def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_
         (
             "language_dir",
             None,
-            "lm contains the language model, expected the acoustic model; pass another --acoustic_model_dir",
+            "lm contains the language model instead of the acoustic model; pass another --acoustic_model_dir",
         ),
-        ("acoustic_dir", "acoustic_dir", "am contains the acoustic model, expected the language model"),
+        ("acoustic_dir", "acoustic_dir", "am contains the acoustic model instead of the language model"),
         ("data_dir", None, "config.json is missing, so this is not a model directory"),
     ],
 )
@@ -113,7 +113,7 @@ def test_certifies_utterances_of_the_data(tiny_export, tmp_path, caplog):
     assert (parity["num_utterances"], parity["num_recordings"]) == (8, 0)  # they have no recordings
     assert parity["data"] == f"{tiny_export.data_dir}, test"
     assert parity["largest_difference"] < 1e-4
-    assert "The SavedModel recognises 8 utterances (0 as WAV files) like the trained models" in caplog.text
+    assert "The SavedModel agrees with the trained models on 8 utterances (0 as WAV files)" in caplog.text
     card = pathlib.Path(path, "assets.extra", "model_card.md").read_text()
     assert "recognises 8 utterances" in card and "| data | test |" in card
     names = {"model_card.md", "client.py", "batching_parameters.txt"}
@@ -163,7 +163,7 @@ def test_a_report_of_another_model_is_refused(tiny_export, tmp_path):
     report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}
     (tmp_path / "metrics.json").write_text(json.dumps({**report, "checkpoint": "/x/am/model.ckpt-7"}))
     flags = {"data_dir": (), "split": "dev", "report_dir": (str(tmp_path),)}
-    with pytest.raises(errors.UserError, match="is a report on /x/am/model.ckpt-7, expected a report"):
+    with pytest.raises(errors.UserError, match="is a report on /x/am/model.ckpt-7, not on "):
         export.export(make_certified(tiny_export, tmp_path, **flags))
     assert os.listdir(tmp_path / "export") == []
 

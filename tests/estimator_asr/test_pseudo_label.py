@@ -324,7 +324,7 @@ def test_dev_without_a_good_enough_confidence_is_refused(made):
 def test_the_report_of_another_model_is_refused(made):
     report_dir = write_report(made.path / "report", [(0.97, "hao3")], model="E/7")
     with pytest.raises(
-        errors.UserError, match=r"report is a report on E/7, not on E/1; evaluate the export of the teacher"
+        errors.UserError, match=r"report is a report on E/7, not on E/1; evaluate the teacher's export"
     ):
         run(made.flags, report_dir=report_dir)
 
@@ -338,13 +338,13 @@ def test_the_report_of_another_model_is_refused(made):
         (
             "hypotheses.jsonl",  # of an export of an earlier version
             '{"utterance_id": "u", "speaker": "s", "pinyin": "", "scored": {"token_error_rate": ["", ""]}}',
-            r"the report does not have all values of each utterance \(token error rate, "
+            r"the report does not contain all values for each utterance \(token error rate, "
             r"confidence, greedy_pinyin, pinyin, transcript\); ",
         ),
         (
             "hypotheses.jsonl",
             '{"utterance_id": "u", "speaker": "s", "scored": {"character_error_rate": ["a", "a"]}}',
-            "the report does not have all values of each utterance .*; evaluate the teacher again, on data",
+            "the report does not contain all values for each utterance .*; evaluate the teacher again, on",
         ),
     ],
 )

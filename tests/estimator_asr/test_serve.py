@@ -169,7 +169,7 @@ def test_token_files_without_a_token(tmp_path, content):
     path = tmp_path / "token"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(
-        errors.UserError, match=r"token has no valid token; write a single word of ASCII characters"
+        errors.UserError, match=r"token contains no valid token; write a single word of ASCII characters"
     ):
         serve.read_token(str(path))
 

@@ -228,7 +228,7 @@ def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(direc
     with open(path / "training.lock", "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         reason = refuse([directory / "data"], path, train=training_config.TrainConfig(seed=2))
-    assert reason.startswith(f"--model_dir: another training is running in {path}; wait for it to end")
+    assert reason.startswith(f"--model_dir: another training run is using {path}; wait for it to end")
     assert half_written.exists() and (path / "config.json").read_bytes() == config
     half_written.rmdir()
 

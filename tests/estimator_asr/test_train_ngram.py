@@ -139,7 +139,7 @@ def test_directories_of_other_token_types_are_refused_unless_characters_count(te
 def test_data_without_a_train_split_is_refused(tmp_path):
     data_dir = str(tmp_path / "data")
     small_records.make_data(data_dir, splits=(("dev", 2),))
-    with pytest.raises(errors.UserError, match="data: split 'train' does not exist, expected one of dev"):
+    with pytest.raises(errors.UserError, match="data: split 'train' does not exist; existing splits: dev"):
         train_ngram.train(train_ngram.TrainNgramConfig((data_dir,), str(tmp_path / "x.arpa")))
 
 

@@ -101,9 +101,9 @@ def test_tokens_that_the_language_model_lacks_cause_a_warning(tiny_export, recor
     version_dir = sorted((tmp_path / "export").iterdir())[0]
     assert warnings == [
         f"warning: {version_dir}: the language model lacks 3 of the 5 tokens of the acoustic model and reads "
-        "them as <unk>: ma5, shi4, tian1. Where such a token is spoken, the transcript gets hanzi that fit "
-        "the context, however they are pronounced. Train the language model on text that contains these "
-        "tokens.\n",
+        "them as <unk>: ma5, shi4, tian1. Where such a token is spoken, the transcript contains hanzi "
+        "that fit the context, whatever their pronunciation. Train the language model on text that contains "
+        "these tokens.\n",
         "",
     ]
 
@@ -147,7 +147,7 @@ def test_too_short_audio_has_an_empty_transcript_and_a_warning(tiny_export, tmp_
 
 def test_nan_samples_are_refused(tiny_export, tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.float32([0.1, np.nan] * 8000), 16000, subtype="FLOAT")
-    with pytest.raises(errors.UserError, match="nan.wav has NaN or Inf samples; save the file again"):
+    with pytest.raises(errors.UserError, match="nan.wav contains NaN or Inf samples; save the file again"):
         transcribe_file(None, tmp_path / "nan.wav")
 
 
@@ -341,7 +341,7 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
         with pytest.raises(errors.UserError) as refused:
             transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
         assert str(refused.value) == (
-            f"{out} has json transcripts made with another export or other hotwords; choose another "
+            f"{out} contains json transcripts made with another export or other hotwords; choose another "
             f"--output_dir, or move the transcripts and remove {out}/.transcribe/json"
         )
         moved = {path: path.read_bytes() for path in out.glob("*.json")}
@@ -370,7 +370,7 @@ def test_a_damaged_job_file_is_named(tiny_export, folder, content):
 def test_one_transcribe_at_a_time_writes_to_a_directory(tiny_export, folder, tmp_path):
     jobs_dir = tmp_path / "out" / ".transcribe"
     jobs_dir.mkdir(parents=True)
-    wanted = f"^--output_dir: another transcribe is writing to {tmp_path}/out; wait until it ends$"
+    wanted = f"^--output_dir: another transcribe process is writing to {tmp_path}/out; wait until it ends$"
     with locks.exclusive(str(jobs_dir), "busy"), pytest.raises(errors.UserError, match=wanted):
         transcribe_folder(tiny_export, folder, "out")
     assert list_outputs(tmp_path / "out") == {}

@@ -300,7 +300,7 @@ def test_a_model_of_the_other_kind_is_refused(tiny_export):
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.language_dir))
     assert str(refused.value) == (
-        f"{tiny_export.language_dir} contains the language model, expected the acoustic model; pass another "
+        f"{tiny_export.language_dir} contains the language model instead of the acoustic model; pass another "
         "--acoustic_model_dir"
     )
 

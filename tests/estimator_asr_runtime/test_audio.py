@@ -91,7 +91,7 @@ def test_joined_files_are_refused_with_the_end_of_the_first(tmp_path, kind, subt
     with pytest.raises(errors.UserError) as raised:
         audio.read(str(tmp_path / "a"), 16000, 9)
     assert str(raised.value) == (
-        f"{tmp_path}/a has more audio after its end at 1.00 s, as if files had been joined; "
+        f"{tmp_path}/a ends at 1.00 s, but more audio follows, as if files had been joined; "
         "convert it to 16-bit PCM WAV"
     )
 
@@ -112,7 +112,7 @@ def test_audio_beyond_the_length_in_the_header_is_refused(tmp_path, kind):
     else:
         content[22:26] = (8000).to_bytes(4, "big")  # samples
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(errors.UserError, match=r"a has more audio after its end at 0.\d\d s"):
+    with pytest.raises(errors.UserError, match=r"a ends at 0.\d\d s, but more audio follows"):
         audio.read(str(tmp_path / "a"), 16000, 9)
 
 

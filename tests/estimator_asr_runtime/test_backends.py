@@ -7,7 +7,7 @@ import pytest
 
 from estimator_asr_runtime import backends, errors
 
-AGAIN = "copy the export again, or export again"
+AGAIN = "copy the export again, or export the model again"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import runtime_models
 
 from estimator_asr_runtime import beam_search, errors, hotwords, writing
 
-FORM = "write it as WORD pin1 yin1, or with a boost WORD pin1 yin1 6, with one syllable per character"
+FORM = "write it as WORD pin1 yin1 or, to set a boost, WORD pin1 yin1 6, with one syllable per character"
 
 
 def make_model(**changes):

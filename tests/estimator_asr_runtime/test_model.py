@@ -13,7 +13,7 @@ import runtime_models
 
 from estimator_asr_runtime import backends, errors, model, model_json, ngrams
 
-AGAIN = "copy the export again, or export again"
+AGAIN = "copy the export again, or export the model again"
 TOKENS = "".join(f"{token}\n" for token in runtime_models.TOKENS).encode()
 FILES = {"acoustic.onnx": b"graph", "tokens.txt": TOKENS}
 
@@ -80,7 +80,7 @@ def test_model_json_is_not_json(tmp_path, content):
 )
 def test_model_json_of_another_release(tmp_path, changes, problem):
     runtime_models.write(tmp_path, FILES, **changes)
-    expected = "install the release of estimator-asr-runtime that belongs to the export"
+    expected = "install the release of estimator-asr-runtime that matches the export"
     assert refuse(tmp_path) == f"model.json{problem}; {expected}"
 
 
@@ -96,7 +96,7 @@ def test_files_are_checked_against_their_digests(tmp_path):
     (tmp_path / "acoustic.onnx").write_bytes(b"grap")
     assert refuse(tmp_path) == f"acoustic.onnx has 4 bytes, expected 5; {AGAIN}"
     (tmp_path / "acoustic.onnx").write_bytes(b"grapH")
-    expected = "is damaged, because its SHA-256 is not the one in model.json"
+    expected = "is damaged: its contents do not match the SHA-256 in model.json"
     assert refuse(tmp_path) == f"acoustic.onnx {expected}; {AGAIN}"
     (tmp_path / "acoustic.onnx").unlink()
     assert refuse(tmp_path) == f"acoustic.onnx: No such file or directory; {AGAIN}"

@@ -131,8 +131,8 @@ def test_a_directory_without_the_library(export, tmp_path, capsys):
     assert run(export, tmp_path, tmp_path / "page") == 1
     assert capsys.readouterr().err == (
         f"{tmp_path} does not contain dist/ort.wasm.bundle.min.mjs and dist/ort-wasm-simd-threaded.wasm of "
-        "onnxruntime-web 1.21 or later; run `npm pack onnxruntime-web`, unpack it with tar and pass its "
-        "directory, package\n"
+        "onnxruntime-web 1.21 or later; run `npm pack onnxruntime-web`, unpack the archive with tar, and "
+        "pass the directory package\n"
     )
 
 

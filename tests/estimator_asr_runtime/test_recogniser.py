@@ -143,10 +143,11 @@ def test_nan_of_the_language_graph_or_the_decoder():
 
 
 @pytest.mark.parametrize(
-    ("speech", "got"), [(np.ones(400, np.int16), "int16 of rank 1"), (np.ones([1, 400]), "float64 of rank 2")]
+    ("speech", "got"),
+    [(np.ones(400, np.int16), "int16 and rank 1"), (np.ones([1, 400]), "float64 and rank 2")],
 )
 def test_a_waveform_of_another_type_or_rank(speech, got):
     with pytest.raises(errors.UserError) as raised:
         recognise(make_model(make_log_probs(NI_HAO)), speech=speech)
-    expected = "expected float32 of rank 1 with full scale 1; convert it"
-    assert str(raised.value) == f"the waveform is {got}, {expected}"
+    expected = "expected float32 and rank 1 (full scale is 1); convert it"
+    assert str(raised.value) == f"the waveform has type {got}, {expected}"

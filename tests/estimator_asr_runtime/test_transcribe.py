@@ -108,7 +108,7 @@ def test_a_tilde_is_the_home_directory(speech, tmp_path, monkeypatch, capsys):
 def test_threads_are_not_negative(speech, capsys):
     with pytest.raises(SystemExit):
         transcribe.main(["--model=m", "--threads=-1", speech])
-    assert "--threads: -1 is not a number from 0 to 9999" in capsys.readouterr().err
+    assert "--threads: -1 is not an integer from 0 to 9999" in capsys.readouterr().err
 
 
 def test_an_interrupt_has_no_traceback(speech, monkeypatch):

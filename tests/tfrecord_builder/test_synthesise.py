@@ -139,7 +139,7 @@ def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
     completed = run(text_dir, corpus, "--num_speakers=3")
     assert completed.returncode == 1
     assert completed.stderr.startswith(
-        "error: --output_dir: the corpus there was built from different settings"
+        f"error: --output_dir: the corpus in {corpus} was built from different settings"
     )
 
 

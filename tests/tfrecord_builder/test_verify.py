@@ -52,7 +52,7 @@ def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
         (
             f'"{SHARD}"',
             f'"../{SHARD}"',
-            f"shard is '../{SHARD}', expected the name of a file in the directory",
+            f"shard is '../{SHARD}', expected a file name without a directory",
         ),
     ],
 )

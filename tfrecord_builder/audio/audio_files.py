@@ -31,8 +31,8 @@ DISK_FAILED = "disk failed"  # the audio itself may be intact
 SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent; -66 dBFS, or 16 as a 16-bit sample
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 # Channels cancel out if the variance of their sum is less than CANCELLED times the loudest channel's variance
-# (the mean of two channels is then 20 dB quieter than the loudest). The mean is then replaced by the first
-# channel whose variance is at least LOUD times that of the loudest.
+# (the mean of two channels is then at least 20 dB quieter than the loudest). The first channel whose variance
+# is at least LOUD times the loudest channel's is then used instead of the mean.
 CANCELLED, LOUD = 0.04, 0.25
 SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means that the header is damaged
 
@@ -46,7 +46,7 @@ class AudioError(errors.UserError):
 
 
 def encode_wav(waveform: np.ndarray, sample_rate: int, subtype: str = "PCM_16") -> bytes:
-    """Encodes samples, float [num_samples], as a WAV file; `subtype` is a sample format of soundfile."""
+    """Encodes samples, float [num_samples], as a WAV file; `subtype` is one of soundfile's sample formats."""
     file = io.BytesIO()
     soundfile.write(file, waveform, sample_rate, subtype, format="WAV")
     return file.getvalue()
@@ -60,18 +60,20 @@ def read_audio(
     seconds: Optional[float] = None,
     channel: Optional[int] = None,
 ) -> np.ndarray:
-    """Reads an audio file or a segment of it; accepts WAV, FLAC, Ogg, MP3 and what containers.py decodes.
+    """Reads all or part of an audio file: WAV, FLAC, Ogg, MP3 or a format that containers.py decodes.
 
     Args:
-        path: a file with any sample rate, sample width and number of channels; its extension is ignored.
+        path: a file with any sample rate, sample width and number of channels; the extension is ignored.
         sample_rate: sample rate of the result in Hz; audio at other rates is resampled.
-        max_seconds: maximum duration to accept; of longer audio, only slightly more than this is read.
+        max_seconds: maximum duration; longer audio is rejected after slightly more than this has been read.
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
-        channel: channel to read, from 0; None for the mean of all channels, or a loud one if they cancel out.
+        channel: number of the channel to read, starting at 0. If None, the mean of all channels is read, or a
+            loud channel if the channels cancel out.
 
     Returns:
-        float32 [num_samples], num_samples > 0, in [-1, 1], which resampled audio and float files may exceed.
+        float32 [num_samples], num_samples > 0. Values are in [-1, 1], but resampled audio and float files may
+        exceed this range.
 
     Raises:
         AudioError: the file is missing, empty, truncated, too long or not audio, or does not contain the
@@ -98,13 +100,13 @@ def read_audio(
 
 
 class AudioBlocks:
-    """An audio file of any length, read in blocks; formats and mixing of channels are as in read_audio.
+    """An audio file of any length, read in blocks; formats and channel mixing are as in read_audio.
 
-    A block comes from up to 16,384 samples of each channel: 1 s at 16 kHz, 2 s at 8 kHz.
+    A block is computed from at most 16,384 samples per channel: 1 s at 16 kHz, or 2 s at 8 kHz.
 
     Attributes:
         seconds: duration in the header, corrected if it is wrong; None if the header has no duration.
-        warning: why more samples are read than the header states; empty if the header is right.
+        warning: explains why more samples are read than the header states; empty if the header is right.
 
     Raises (in the constructor and during iteration):
         AudioError, OSError: as for read_audio; truncation is detected only at the end of the file.
@@ -113,9 +115,10 @@ class AudioBlocks:
     def __init__(
         self, path: str, sample_rate: int, file: Optional[BinaryIO] = None, max_seconds: float = math.inf
     ):
-        """Opens `path`, or uses `file`, which must be seekable, with `path` as its name in messages.
+        """Opens `path`. If `file` is passed, which must be seekable, uses `path` only in messages.
 
-        Closes the file if there is an error. If FFmpeg decodes it, samples after max_seconds may be missing.
+        Closes the file if there is an error. If FFmpeg decodes the file, samples after max_seconds may be
+        missing.
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, _as_audio_error(path):
@@ -150,7 +153,7 @@ class AudioBlocks:
             _check_not_empty(self._path, num_samples, self._sample_rate)
 
     def _read_blocks(self) -> Iterator[np.ndarray]:
-        """Yields the samples of the file; where libsndfile gives up, FFmpeg takes over."""
+        """Yields blocks of samples; where libsndfile stops before the end of the audio, FFmpeg takes over."""
         num_samples = 0
         for block in self._reader.read_blocks():
             num_samples += len(block)
@@ -188,7 +191,7 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
     num_channels = samples.shape[1]
     if channel is not None and not 0 <= channel < num_channels:
         expected = f"0 to {num_channels - 1}"
-        message = f"{path}: channel is {channel}, expected {expected}; fix the manifest of the corpus"
+        message = f"{path}: channel is {channel}, expected {expected}; fix the corpus manifest"
         raise AudioError(message, NO_CHANNEL)
     if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
@@ -219,7 +222,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if urls.is_remote(path) and not isinstance(error, PermissionError):
-            raise  # the store failed
+            raise  # the object store failed
         if not files.concerns_one_file(error):
             raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
         raise AudioError(f"{path}: audio file cannot be read ({error.strerror})") from error
@@ -227,7 +230,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
-        if reason.startswith("File does not exist"):  # what libsndfile says if an MP3 has no complete frame
+        if reason.startswith("File does not exist"):  # libsndfile's error if an MP3 has no complete frame
             reason = "damaged MP3"
         raise AudioError(f"{path}: the file cannot be read as {FORMATS} ({reason})") from error
 

@@ -17,8 +17,8 @@ from tfrecord_builder.audio import stream_ends, wav_header
 
 # libsndfile's log line if a WAV file is shorter than its header says: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
-# Programs that write WAV to a pipe put at least this length in the header: SoX writes 0x7ffff000, rounded
-# down to whole samples (wav.c), and others write 0x7fffffff or 0xffffffff.
+# Programs that write WAV to a pipe put a length of at least this many bytes in the header: SoX writes
+# 0x7ffff000, rounded down to whole samples (wav.c), and others write 0x7fffffff or 0xffffffff.
 _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
@@ -31,16 +31,16 @@ _STDERR_LOCK = threading.Lock()
 
 
 class AudioReader:
-    """A reader of an open file, which reads once: the whole file, a segment, or blocks up to any length.
+    """Reads an open file once: as a whole, as a segment, or in blocks.
 
     Samples are float32 [num_samples, num_channels].
 
     Attributes:
         sample_rate: sample rate in Hz.
-        seconds: duration in the header; None if the header has none.
-        warning: why more samples are read than the header states; empty if the header is right.
-        problem: what is missing from the file, empty if nothing is; set once everything has been read.
-        trailing_audio: what audio libsndfile leaves out at the end, empty if none; also set after reading.
+        seconds: duration in the header; None if the header states no duration.
+        warning: explains why more samples are read than the header states; empty if the header is right.
+        problem: describes what is missing from the file, "" if nothing is missing; set after reading.
+        trailing_audio: describes audio that libsndfile leaves out at the end, or ""; also set after reading.
     """
 
     def __init__(self, file: BinaryIO, *raw: int):
@@ -120,9 +120,10 @@ class AudioReader:
     def read_blocks(
         self, block_samples: int = _SMALL_BLOCK, start: int = 0, num_samples: int = _UNKNOWN_SAMPLES
     ) -> Iterator[np.ndarray]:
-        """Yields blocks of up to `block_samples` samples, until `num_samples` samples or the end of the file.
+        """Yields blocks of up to `block_samples` samples.
 
-        `start` must be the current position in the file, in samples.
+        Stops after `num_samples` samples in all, or at the end of the file. `start` must be the current
+        position in the file, in samples.
         """
         end, position = start + num_samples, start
         while position < end:
@@ -161,13 +162,13 @@ class AudioReader:
         stream = self._stream
         short_wav = _SHORT_WAV.search(stream.extra_info)
         if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
-            return f"it has {short_wav[2]} bytes of samples, expected {short_wav[1]}"
+            return f"it has {short_wav[2]} bytes of samples, but its header states {short_wav[1]}"
         if "without an End-Of-Stream flag" in stream.extra_info:
             return "the Ogg stream has no end marker"
         is_long = stream.frames == _UNKNOWN_SAMPLES or stream.frames - num_samples <= _MP3_SLACK_SAMPLES
         if is_long or stream.format == "MP3" and not stream_ends.is_longer_by_header(self._file):
             return ""
-        return f"it has {num_samples} samples, expected {stream.frames}"
+        return f"it has {num_samples} samples, but its header states {stream.frames}"
 
     def _no_samples(self) -> np.ndarray:
         return np.empty([0, self._stream.channels], np.float32)
@@ -175,7 +176,7 @@ class AudioReader:
 
 @contextlib.contextmanager
 def noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
-    """Replaces libsndfile's error by OSError if a read failed (libsndfile mistakes that for end of file)."""
+    """Raises OSError in place of libsndfile's error if a read failed, which libsndfile takes for the end."""
     try:
         yield
     except soundfile.LibsndfileError:
@@ -212,7 +213,7 @@ def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
 
 
 class _Stream(soundfile.SoundFile):
-    """A SoundFile that reads without seeking after each block, which would fail in some FLAC files."""
+    """A SoundFile that does not seek after reading a block, because seeking fails in some FLAC files."""
 
     def seekable(self) -> bool:
         return False

@@ -21,8 +21,8 @@ from typing import BinaryIO
 from tfrecord_builder.audio import ffmpeg_process, stream_ends
 
 _PROGRAM = "import sys; from tfrecord_builder.audio import ffmpeg_process as f; f.run(*sys.argv[1:])"
-# FFmpeg's name for each format, and a pattern for its first bytes (after ID3 tags). The empty name is for
-# formats that only libsndfile reads.
+# FFmpeg's name for each format, and a pattern for the format's first bytes (after ID3 tags). The empty
+# name is for formats that only libsndfile reads.
 _STARTS = {
     "": rb"RIFF|RIFX|RF64|BW64|FORM|caff|\.snd",
     "mov": rb".{4}(ftyp|moov|mdat|wide|free|skip)",
@@ -33,8 +33,8 @@ _STARTS = {
     "ogg": rb"OggS",
     "flac": rb"fLaC",
 }
-# Two frames with the same first bytes, possibly after zeros or a partial frame. Layer 0 is ADTS, 1 to 3 are
-# MPEG audio such as MP3.
+# Two frames with the same first bytes, possibly after zeros or a partial frame. Layer 0 means
+# ADTS; layers 1 to 3 mean MPEG audio such as MP3.
 _FRAMES = re.compile(
     rb"(?P<aac>\xff[\xf0\xf1\xf8\xf9].).{4,8189}?(?P=aac)"
     rb"|(?P<mp3>\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])[\x10-\xef].{20,2880}?(?P=mp3)",
@@ -53,8 +53,8 @@ class DecodingError(Exception):
 class ContainerReader:
     """A reader of a file that FFmpeg is decoding, with the interface of audio_stream.AudioReader.
 
-    `seconds` is the duration in the header, or the total duration of the packets if that is longer or the
-    header has none. `problem` is set once the samples have been read.
+    `seconds` is the duration in the header, or the total duration of the packets if the total is longer or
+    the header states no duration. `problem` is set once the samples have been read.
     """
 
     trailing_audio = warning = ""
@@ -81,7 +81,7 @@ class ContainerReader:
         yield from self._open().read_blocks()
 
     def _open(self):
-        from tfrecord_builder.audio import audio_stream  # takes 0.1 s and is not needed for decoding
+        from tfrecord_builder.audio import audio_stream  # imported late because it takes 0.1 s
 
         self.problem = self._finish()
         self._raw.seek(0)
@@ -102,7 +102,7 @@ class ContainerReader:
 
 
 def find_format(read: Callable[[int, int], bytes]) -> str:
-    """Returns FFmpeg's name for a file's format, or ""; read(count, offset) must return the file's bytes."""
+    """Returns FFmpeg's name for a file's format, or ""; read(count, offset) returns bytes of the file."""
     start = 0
     while (head := read(10, start))[:3] == b"ID3" and len(head) == 10:
         start += 10 + sum((byte & 127) << 7 * (9 - place) for place, byte in enumerate(head[6:], 6))
@@ -116,7 +116,7 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 
 @contextlib.contextmanager
 def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[ContainerReader]:
-    """Starts to decode an open file, up to max_seconds or slightly more; error messages begin with `why`."""
+    """Yields a reader that decodes a file up to max_seconds or slightly more; errors begin with `why`."""
     is_joined = stream_ends.is_joined(file, format_name.upper())
     if is_joined and format_name == "flac":  # FFmpeg skips parts of concatenated FLAC files
         raise DecodingError(f"{why}{_JOIN_AS_WAV}")

@@ -1,6 +1,6 @@
-"""Decodes a recording with FFmpeg (PyAV), in a process of its own that containers.py starts.
+"""Decodes a recording with FFmpeg (PyAV) in a separate process, which containers.py starts.
 
-Time, memory and output of the process are limited, because even a small file may hold hours of audio.
+The process's time, memory and output are limited, because even a small file may contain hours of audio.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import BinaryIO
 
 from tfrecord_builder.audio import stream_ends
 
-# Limit on CPU time: a constant, plus an amount per second of audio, which usually takes 0.002 s to decode.
+# Limit on CPU time: a constant plus an amount per second of audio. Decoding 1 s usually takes 0.002 s.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
-STALLED_SECONDS = 60  # decoding is aborted after this time without a packet
+STALLED_SECONDS = 60  # decoding is aborted if no packet has been read for this long
 MAX_MEMORY_BYTES, MAX_RAW_BYTES = 1 << 30, 1 << 33
 JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
 GAP = "the recording has a gap of"
-_SLACK_SECONDS = 0.2  # the duration in a header may exceed the actual one by this much
+_SLACK_SECONDS = 0.2  # the header's duration may exceed the actual duration by this much
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets have recording timestamps
-_INTERRUPTED = ("mp3", "mpegts")  # formats that may hold other data between their frames
+_INTERRUPTED = ("mp3", "mpegts")  # formats that may contain other data between frames
 _JITTER_SECONDS = 0.1  # smaller gaps come from rounding, or from samples that an encoder adds at the start
 _MAX_GAP_SECONDS = 3600  # a longer gap must be an error in the timestamps
 _CODECS = (
@@ -38,8 +38,8 @@ _OPTIONS = {"protocol_whitelist": "none", "codec_whitelist": _CODECS}
 def run(format_name: str, descriptor: str, max_seconds: str) -> None:
     """Decodes standard input and writes float32 samples to a file descriptor.
 
-    Prints the sample rate, number of channels and duration in seconds on one line, and on the next a
-    description of what is missing from the file (empty if nothing is).
+    Prints two lines: first the sample rate, number of channels and duration in seconds, then a description
+    of what is missing from the file (empty if nothing is missing).
     """
     try:
         import av
@@ -89,23 +89,23 @@ class _Clock:
         self._zero = 0.0 if {"mov", "matroska"} & set(names) else (container.start_time or 0) / 1e6
 
     def find_gap(self, item, position: float) -> float:
-        """Returns the gap in seconds between the end of the samples so far and a packet or frame."""
+        """Returns the gap in seconds from `position`, where the last samples ended, to a packet or frame."""
         if not self._is_timed or item.pts is None:
             return 0.0
         gap = float(item.pts * item.time_base) - self._zero - position
         if gap < -_JITTER_SECONDS:  # another recording was appended
             self._zero += gap
         if gap > min(self._max_seconds, _MAX_GAP_SECONDS) and position < self._max_seconds:
-            sys.exit(f"{GAP} {gap:.1f} s at {position:.2f} s; split it there")
+            sys.exit(f"{GAP} {gap:.1f} s at {position:.2f} s; split the file there")
         return gap if gap > _JITTER_SECONDS else 0.0
 
 
 def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
     """Returns the duration in seconds and a description of what is missing (empty if nothing is).
 
-    The duration is the one in the header or the total of all packets, whichever is longer; adding stops at
-    max_seconds. The packets are added up because FFmpeg would estimate the duration from the bit rate, and
-    the header may be wrong.
+    The duration is the header's or the packets' total, whichever is longer; packets after max_seconds are not
+    counted. Packets are counted because FFmpeg would estimate the duration from the bit rate, and the header
+    may be wrong.
     """
     promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
     if "mov" in container.format.name and stream.duration:
@@ -119,11 +119,12 @@ def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
         position += clock.find_gap(packet, position) + float((packet.duration or 0) * packet.time_base)
         _extend_time(position)
     is_short = position < promised - _SLACK_SECONDS
-    return max(promised, position), f"it has {position:.2f} s, expected {promised:.2f} s" if is_short else ""
+    problem = f"it ends at {position:.2f} s instead of {promised:.2f} s" if is_short else ""
+    return max(promised, position), problem
 
 
 def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float, av) -> str:
-    """Writes the samples to `raw`; describes what is missing at the end, or returns "" if nothing is."""
+    """Writes the samples to `raw`. Returns a description of what is missing at the end, or ""."""
     rate, layout, clock, resamplers = stream.rate, stream.layout, _Clock(container, max_seconds), {}
     sample_bytes = 4 * stream.channels
     for packet in container.demux(stream):
@@ -138,7 +139,7 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
         for frame in frames:
             gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
             raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file reads as silence
-            kind = frame.sample_rate, frame.layout.name, frame.format.name  # changes in concatenated files
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # may change between joined files
             if kind not in resamplers:
                 resamplers[kind] = av.AudioResampler("flt", layout, rate)
             for block in resamplers[kind].resample(frame):

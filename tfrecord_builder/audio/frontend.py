@@ -1,9 +1,10 @@
 """Feature extraction in core TensorFlow ops, shared by the builder and the exported model.
 
 `log_mel` is Kaldi's fbank with default options (feature-window.cc, feature-fbank.cc, mel-computations.cc) but
-no dither; `log_spectrogram` is log(|FFT| + 1) with a Hamming window. In both, a frame depends only on the
-samples in its window, so padding at the end adds frames but does not change the others. `whisper_log_mel` has
-its own module. `waveform` cuts the samples into frames, for encoders that have learned their own features.
+without dither. `log_spectrogram` is log(|FFT| + 1) with a Hamming window. In both, a frame depends only on
+the samples in its window, so padding at the end adds frames but does not change the earlier frames.
+`whisper_log_mel` has its own module. `waveform` cuts the samples into frames for encoders that have learned
+their own features.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.program import config_flags
 from tfrecord_builder.program import lazy_tensorflow as tf
 
-INT16_SCALE = 32768.0  # log_mel and log_spectrogram, like Kaldi, use the range of 16-bit samples
+INT16_SCALE = 32768.0  # log_mel and log_spectrogram use the range of 16-bit samples, as Kaldi does
 PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
 LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist frequency
 POVEY_POWER = 0.85  # feature-window.cc, "povey"
@@ -37,7 +38,7 @@ IntOrTensor = Union[int, "tf.Tensor"]
 
 @dataclasses.dataclass(frozen=True)
 class FrontendConfig(config_flags.Checked):
-    """Feature settings; a model and its data must use the same ones."""
+    """Feature settings, which must be the same for a model and its data."""
 
     frontend: str = config_flags.setting(
         "log_mel",
@@ -52,7 +53,7 @@ class FrontendConfig(config_flags.Checked):
     )
     window_ms: float = config_flags.setting(25.0, "window length in ms", minimum=5, maximum=200)
     hop_ms: float = config_flags.setting(10.0, "frame shift in ms", minimum=1, maximum=100)
-    # Set if the records hold a frozen encoder's outputs (see estimator_asr.encode) instead of its inputs.
+    # Set if the records contain a frozen encoder's outputs (see estimator_asr.encode) instead of its inputs.
     encoder: Optional[pretrained_encoder.Applied] = None
 
     def __post_init__(self):
@@ -71,7 +72,7 @@ class FrontendConfig(config_flags.Checked):
             )
 
     def _check_pretrained(self):
-        """Raises UserError if the settings are not those that pretrained encoders were trained with."""
+        """Raises UserError if the settings differ from those used to train the pretrained encoders."""
         usual = {name: (getattr(FrontendConfig, name),) for name in ("sample_rate", "window_ms", "hop_ms")}
         for name, values in {**usual, "num_mel_bins": PRETRAINED_MEL_BINS[self.frontend]}.items():
             if getattr(self, name) not in values:
@@ -95,7 +96,7 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def frame_seconds(self) -> float:
-        """Frame shift in seconds; if the records hold encoder outputs, the shift between two outputs."""
+        """Frame shift in seconds; if the records contain encoder outputs, the time between two outputs."""
         subsampling = self.encoder.encoder.subsampling if self.encoder else 1
         return subsampling * self.hop_samples / self.sample_rate
 
@@ -128,8 +129,9 @@ def check_input(where: str, config: FrontendConfig, encoder: pretrained_encoder.
 def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
     """Returns the number of frames of a waveform.
 
-    This is the number of windows that fit into the waveform (Kaldi's snip_edges). For a pretrained encoder,
-    hops are counted instead (0 if too few for an output), or outputs if the records hold outputs.
+    Counts the windows that fit into the waveform (Kaldi's snip_edges). For a pretrained encoder, counts hops
+    instead, or outputs if the records contain outputs. The count is 0 if HuBERT or wav2vec 2.0 needs more
+    samples to produce an output.
     """
     if config.frontend in PRETRAINED_MEL_BINS:
         count = num_samples // config.hop_samples
@@ -178,7 +180,7 @@ def extract(
         waveform: float32 [..., max_samples] in [-1, 1], at config.sample_rate; rank 1 or 2 for
             whisper_log_mel.
         num_samples: int32 [...], lengths without padding; None if there is no padding. Used only by
-            whisper_log_mel, which ignores later samples.
+            whisper_log_mel, which ignores samples in the padding.
 
     Returns:
         float32 [..., num_frames, num_features]; frames in the padding are zeros or the features of silence.
@@ -198,7 +200,7 @@ def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
     frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
     previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first sample
     frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
-    # Padded here because the padding in tf.signal.rfft fails if there are no frames.
+    # The frames are padded here because the padding in tf.signal.rfft fails if there are no frames.
     padding = _fft_length(config.window_samples) - config.window_samples
     paddings = [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
     frames = tf.pad(frames, paddings)  # [..., num_frames, fft_length]
@@ -215,7 +217,7 @@ def _log_spectrogram(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
 
 
 def mel_weights(config: FrontendConfig) -> np.ndarray:
-    """Returns the triangular filters of mel-computations.cc, float32 [fft_length / 2 + 1, num_mel_bins]."""
+    """Returns Kaldi's triangular mel filters, float32 [fft_length / 2 + 1, num_mel_bins]."""
     fft_length = _fft_length(config.window_samples)
     nyquist_hz = config.sample_rate / 2
     edges = np.linspace(_hz_to_mel(LOW_HZ), _hz_to_mel(nyquist_hz), config.num_mel_bins + 2)

@@ -7,7 +7,8 @@ from typing import Optional
 
 # Encoder families (`model_type` in Hugging Face's config.json), and the frontend for each.
 FAMILIES = {"whisper": "whisper_log_mel", "hubert": "waveform", "wav2vec2": "waveform"}
-# An encoder's sizes and weights, stored with data that hold its outputs and with models trained on them.
+# Files with an encoder's sizes and weights, stored with data that contain the encoder's outputs and with
+# models trained on such data.
 FILES = ("encoder_config.json", "encoder.safetensors")
 
 
@@ -17,8 +18,8 @@ class WaveformLayout:
 
     conv_dim: tuple[int, ...] = (512,) * 7  # output channels of each convolution over the samples
     conv_bias: bool = False
-    feat_extract_norm: str = "group"  # group: only the first layer, over time; layer: each, over channels
-    do_stable_layer_norm: bool = False  # True: blocks normalise before each module; False: after it
+    feat_extract_norm: str = "group"  # group: first layer only, over time; layer: all, over channels
+    do_stable_layer_norm: bool = False  # if True, blocks normalise before each module, not after
     num_conv_pos_embeddings: int = 128  # kernel size of the convolution that encodes positions
     num_conv_pos_embedding_groups: int = 16
     do_normalize: bool = True  # if True, waveforms are normalised to mean 0 and variance 1
@@ -30,9 +31,9 @@ class PretrainedEncoder:
 
     Attributes:
         family: a key of FAMILIES.
-        num_mel_bins: values per log-mel frame; the frames are the encoder's input or stored with its outputs.
-        units, inner_units, heads, layers: values per frame, width of the feed-forward modules, attention
-            heads and number of blocks of the Transformer.
+        num_mel_bins: values per log-mel frame; the frames are the encoder's input or accompany its outputs.
+        units, inner_units, heads, layers: the Transformer's number of values per frame, width of the
+            feed-forward modules, number of attention heads, and number of blocks.
         sha256: hex digest of the weights.
         waveform: options of an encoder that reads samples; None if it reads log-mel frames.
     """
@@ -65,12 +66,12 @@ def choose_layers(last: int) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Applied:
-    """A frozen encoder and the blocks (counted from 1) whose outputs the records hold, concatenated."""
+    """A frozen encoder and the blocks (counted from 1) whose concatenated outputs are in the records."""
 
     encoder: PretrainedEncoder
     layers: tuple[int, ...]
 
     @property
     def num_bins(self) -> int:
-        """Values per output frame: the log-mel frames that it covers, then the output of each block."""
+        """Number of values per output frame, which joins its log-mel frames and each block's output."""
         return self.encoder.subsampling * self.encoder.num_mel_bins + len(self.layers) * self.encoder.units

@@ -1,7 +1,7 @@
 """Finds the audio that libsndfile leaves out at the end of an MP3, Ogg or FLAC file.
 
-libsndfile stops at the number of samples that the header states or that it estimates from the size of an MP3,
-and reads only the first of several concatenated files.
+libsndfile stops after the number of samples that the header states or that it estimates from the size of an
+MP3. If several files were concatenated, libsndfile reads only the first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 _BLOCK_BYTES, _PATTERN_BYTES = 1 << 16, 8
-_HEAD_BYTES = 1 << 20  # range searched for an MP3's header, which may be preceded by pictures
+_HEAD_BYTES = 1 << 20  # an MP3's header must start within these bytes; pictures may come first
 _TAG_BYTES = 128  # size of an ID3v1 tag
 # First bytes of a FLAC or Ogg stream, or of an MP3 frame (layer II or III).
 _STARTS = {
@@ -20,8 +20,8 @@ _STARTS = {
     "MP3": re.compile(rb"\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd][\x10-\xef]"),
     "OGG": re.compile(rb"OggS\0[\2\3\6\7]"),
 }
-# The first frame of most MP3s states how many frames follow. If all flags are set (15), it also states how
-# many bytes follow and how many samples the encoder added at the start and at the end (12 bits each).
+# The first frame of most MP3s states how many frames follow. If all flags are set (15), the frame also
+# states how many bytes follow and how many samples the encoder added at the start and end (12 bits each).
 _INFO = re.compile(rb"\xff[\xe2-\xfd].{11,36}?(?:Xing|Info|VBRI)", re.DOTALL)
 _WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DOTALL)
 
@@ -39,12 +39,12 @@ def find_trailing_audio(file: BinaryIO, kind: str, position: int) -> str:
 
 
 def is_joined(file: BinaryIO, kind: str) -> bool:
-    """Returns whether an Ogg or FLAC file has several streams."""
+    """Returns True if an Ogg or FLAC file consists of several concatenated streams."""
     return kind in ("FLAC", "OGG") and len(list(_find(file, kind, 0))) > 1
 
 
 def has_end(descriptor: int) -> bool:
-    """Returns whether the last page of an open Ogg file is complete and marked as the last one."""
+    """Returns True if the last page of an open Ogg file is complete and has the end-of-stream flag."""
     start = max(os.fstat(descriptor).st_size - 2 * _BLOCK_BYTES, 0)  # a page has up to 65,307 bytes
     page = os.pread(descriptor, 2 * _BLOCK_BYTES, start).rpartition(b"OggS\0")[2]
     num_segments = page[21] if len(page) > 21 else 255
@@ -52,7 +52,7 @@ def has_end(descriptor: int) -> bool:
 
 
 def is_longer_by_header(file: BinaryIO) -> bool:
-    """Returns whether an MP3's header states more bytes than the file has, or does not state a number."""
+    """Returns True if an MP3's header states more bytes than the file contains, or states no size."""
     head = os.pread(file.fileno(), _HEAD_BYTES, 0)
     info = _WHOLE_INFO.search(head)
     if info:
@@ -61,7 +61,7 @@ def is_longer_by_header(file: BinaryIO) -> bool:
 
 
 def _find_tags(file: BinaryIO) -> int:
-    """Returns the offset of the tags at the end (ID3v1, APEv2), whose pictures may look like MP3 frames."""
+    """Returns the byte offset of the tags at the end (ID3v1, APEv2), which may seem to contain MP3 frames."""
     end = os.fstat(file.fileno()).st_size
     end -= _TAG_BYTES * (os.pread(file.fileno(), 3, max(end - _TAG_BYTES, 0)) == b"TAG")
     footer = os.pread(file.fileno(), 32, max(end - 32, 0))
@@ -69,7 +69,7 @@ def _find_tags(file: BinaryIO) -> int:
 
 
 def _count_padding(file: BinaryIO) -> int:
-    """Returns how many frames at the end of an MP3 may hold only padding added by the encoder."""
+    """Returns the number of frames at the end of an MP3 that may be only padding added by the encoder."""
     info = _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
     return (int.from_bytes(info[2], "big") & 4095) // 576 if info else 0
 

@@ -1,4 +1,4 @@
-"""Lists the chunks of WAV files, and repairs files whose header says 0 samples although samples follow."""
+"""Lists the chunks of WAV files, and repairs files whose header states 0 samples although samples follow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
-WARNING = "the header states 0 samples, but the file contains samples; it is read to its end"
+WARNING = "the header states 0 samples, but the file contains samples; all of them are read"
 _UNKNOWN_SIZE, _MAX_CHUNKS = 0xFFFFFFFF, 128
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
 
 
 def list_chunks(wav: bytes | mmap.mmap) -> Iterator[tuple[bytes, int, int]]:
-    """Yields the name of each chunk, the offset of its contents, and their size in bytes by the header."""
+    """Yields each chunk's name, the offset of its contents, and the size in bytes that the header states."""
     start, large_size = 12, _UNKNOWN_SIZE
     for _ in range(_MAX_CHUNKS):
         if start + 8 > len(wav):
@@ -31,7 +31,7 @@ def list_chunks(wav: bytes | mmap.mmap) -> Iterator[tuple[bytes, int, int]]:
 
 class _Map(mmap.mmap):
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> None:
-        """Seeks, but not beyond the end: libsndfile skips a pad byte even if it is missing at the end."""
+        """Seeks, but not past the end, because libsndfile skips the last pad byte even if it is missing."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: len(self)}[whence]
         super().seek(max(0, min(start + offset, len(self))))
 
@@ -57,6 +57,6 @@ def open_repaired(file: BinaryIO) -> Optional[mmap.mmap]:
         end = start + size + size % 2
     if not place or end - len(wav) in (0, 1):
         return None
-    wav[:4] = b"RIFF"  # an RF64 file stores the size elsewhere
+    wav[:4] = b"RIFF"  # RF64 would mean that the size is stored elsewhere
     wav[place : place + 4] = struct.pack("<I", min(len(wav) - place - 4, _UNKNOWN_SIZE))
     return wav

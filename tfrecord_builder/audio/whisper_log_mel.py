@@ -1,8 +1,9 @@
-"""Whisper's log-mel features (Radford et al. 2022; audio.py of the reference code) in core TensorFlow ops.
+"""Whisper's log-mel features (Radford et al. 2022; audio.py in the reference code) in core TensorFlow ops.
 
 The waveform is reflected at both ends, and there is one frame per complete hop. Values far below the loudest
-value of the utterance are raised to a floor, so each value depends on the whole utterance. Unlike Kaldi's
-features, these therefore cannot be computed from a padded waveform unless its actual length is known.
+value in the utterance are raised to a floor, so each value depends on the whole utterance. Therefore, unlike
+Kaldi's features, Whisper's cannot be computed from a padded waveform unless its length without padding is
+known.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tfrecord_builder.program import lazy_tensorflow as tf
 
 SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
 _FLOOR = 1e-10  # lower limit of the power, to avoid log(0)
-_RANGE = 8.0  # decades between the floor and the loudest value of the utterance
+_RANGE = 8.0  # decades between the floor and the loudest value in the utterance
 # Mel scale of Slaney's Auditory Toolbox: linear below 1 kHz (200 / 3 Hz per mel), logarithmic above.
 _LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0
 _LOG_STEP = np.log(6.4) / 27.0
@@ -26,13 +27,13 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
 
     Args:
         waveform: float32 [batch, max_samples] or [num_samples] at 16 kHz.
-        num_samples: int32 [batch], lengths without padding; later samples are ignored. None if there is no
-            padding.
+        num_samples: int32 [batch], lengths without padding; samples in the padding are ignored. None if there
+            is no padding.
         num_mel_bins: 80 or 128.
 
     Returns:
-        float32 [batch, max_samples // 160, num_mel_bins]; values are about -1 to 1.5, and 0 in padding. There
-        is no batch axis if `waveform` has none.
+        float32 [batch, max_samples // 160, num_mel_bins]; values range from about -1 to 1.5 and are 0 in
+        the padding. The result has a batch axis only if `waveform` does.
     """
     waveform = tf.convert_to_tensor(waveform)
     if waveform.shape.rank == 1:
@@ -68,7 +69,7 @@ def _frame(waveform, num_samples):
 def mel_weights(num_mel_bins: int) -> np.ndarray:
     """Returns Slaney's equal-area triangular filters for 0 to 8 kHz, float32 [201, num_mel_bins].
 
-    They equal librosa.filters.mel(sr=16000, n_fft=400), from which Whisper's filter file was made.
+    The filters equal librosa.filters.mel(sr=16000, n_fft=400), from which Whisper's filter file was made.
     """
     frequencies = np.linspace(0.0, SAMPLE_RATE / 2, WINDOW // 2 + 1)[:, None]
     edges = _mel_to_hz(np.linspace(0.0, _hz_to_mel(SAMPLE_RATE / 2), num_mel_bins + 2))

@@ -1,4 +1,4 @@
-"""Builds a data directory from a corpus: list, label, assign to shards, write, publish."""
+"""Builds a data directory from a corpus in five steps: list, label, assign to shards, write, publish."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
 
 @dataclasses.dataclass(frozen=True)
 class BuildConfig(config_flags.Checked):
-    """Settings of a build. Features, labels and vocabularies have their own configs."""
+    """Settings for a build, except those for features, augmentation, labels and vocabularies."""
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
         (),
-        "corpus directory (for table and wenet also a list file); separate several with commas",
+        "corpus directory (table and wenet also accept a list file); separate several paths with commas",
         required=True,
     )
     output_dir: str = config_flags.setting(
@@ -52,7 +52,7 @@ class BuildConfig(config_flags.Checked):
     )
     max_seconds: float = config_flags.setting(30.0, "recordings longer than this are rejected", positive=True)
     max_rejected: float = config_flags.setting(
-        0.05, "fraction of rejected utterances above which the build fails", minimum=0, maximum=1
+        0.05, "the build fails if more than this fraction of the utterances is rejected", minimum=0, maximum=1
     )
     fbank_dtype: str = config_flags.setting(
         "float16", "data type of the stored features", choices=schema.FBANK_DTYPES
@@ -74,7 +74,7 @@ def build(
     label_config: labelling.LabelConfig = SYLLABLES,
     vocabulary_config: vocabularies.VocabularyConfig = OF_THE_TRAIN_SPLIT,
 ) -> dataset_info.DatasetInfo:
-    """Builds the data directory config.output_dir.
+    """Builds a data directory in config.output_dir.
 
     Returns:
         The contents of the new dataset_info.json.

@@ -1,7 +1,7 @@
-"""Catalog of a build: its utterances, the items of its shards, and the rejected utterances.
+"""The catalog of a build: the utterances, the items in the shards, and the rejected utterances.
 
-It is kept on disk, so that a build's memory use does not grow with the corpus. An SQLite database holds the
-ids and splits of the utterances; list files, which workers read, hold the utterances themselves.
+The catalog is kept on disk, so that a build's memory use does not grow with the corpus. An SQLite database
+stores the ids and splits of the utterances. List files, which workers read, store the utterances themselves.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class UtteranceList:
 
     Attributes:
         sha256: hash of the file.
-        splits: one digit per utterance: the index of its split in manifest.SPLITS. The split in the file may
+        splits: one digit per utterance, the index of its split in manifest.SPLITS. The split in the file may
             be outdated, because utterances can be moved to dev after the file is written.
     """
 
@@ -63,15 +63,15 @@ class UtteranceList:
     splits: str
 
     def read(self, directory: str) -> Iterator[manifest.Utterance]:
-        """Yields the utterances in the file, which is in `directory`; raises UserError if it has changed."""
+        """Yields the utterances from `file` in `directory`; raises UserError if the file has changed."""
         path = os.path.join(directory, self.file)
         with files.open_binary(path) as file:
             content = file.read()
         sha256 = hashlib.sha256(content).hexdigest()
         if sha256 != self.sha256:
             raise errors.UserError(
-                f"{path}: sha256 is {sha256}, expected {self.sha256}: the file has changed since it was "
-                "written. Check the disk or store and run the build again."
+                f"{path} has changed since it was written: its sha256 is {sha256}, expected {self.sha256}. "
+                "Check the disk or store and run the build again."
             )
         for line, split in zip(content.splitlines(), self.splits):
             fields = {**config_json.parse(line), "split": manifest.SPLITS[int(split)]}
@@ -79,13 +79,13 @@ class UtteranceList:
 
 
 class Catalog:
-    """The catalog of a build, created in a directory that does not contain one yet."""
+    """The catalog of a build, created in a directory that does not contain a catalog yet."""
 
     def __init__(self, directory: str, database: sqlite3.Connection):
         self._directory, self._database = directory, database
         self._files: list[tuple[str, str, int]] = []  # (name, sha256, number of utterances) per list
         database.executescript(_SCHEMA)
-        database.execute("BEGIN")  # one long transaction: no other process reads the database
+        database.execute("BEGIN")  # one long transaction, because no other process reads the database
 
     def add_list(self, utterances: Iterable[manifest.Utterance]) -> int:
         """Adds utterances and writes them to a new list file; returns the number of utterances.
@@ -108,7 +108,7 @@ class Catalog:
             yield UtteranceList(file, sha256, "".join(splits))
 
     def utterances(self, split: Optional[str] = None) -> Iterator[manifest.Utterance]:
-        """Yields all utterances, or only those of one split, in corpus order."""
+        """Yields, in corpus order, the utterances in `split`, or all utterances if it is None."""
         everything = itertools.chain.from_iterable(part.read(self._directory) for part in self.lists())
         return (utterance for utterance in everything if split in (None, utterance.split))
 
@@ -137,11 +137,11 @@ class Catalog:
         )
 
     def add_items(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
-        """Adds the items of the shards (utterances or augmented copies): (id, split, sentence hash)."""
+        """Adds items (utterances or augmented copies); each row is (id, split, sentence hash)."""
         self._database.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
 
     def reject(self, rows: Iterable[Sequence[Optional[str]]]) -> None:
-        """Adds rejected utterances or items: (id, split, reason, audio path)."""
+        """Adds rejected utterances or items; each row is (id, split, reason, audio path)."""
         for name, split, reason, audio in rows:
             path = (audio or "").encode("utf-8", "backslashreplace").decode()  # not all file names are UTF-8
             query = "INSERT INTO rejected (id, split, reason, audio) VALUES (?, ?, ?, ?)"
@@ -161,10 +161,12 @@ class Catalog:
         return num_others + self._count("SELECT count(*) FROM rejected")
 
     def sentences(self) -> dict[str, tuple[int, dict[str, int]]]:
-        """Counts the distinct sentences of the items that were not rejected; call it once, at the end.
+        """Counts the distinct sentences in the items that were not rejected.
+
+        This method can be called only once, when the catalog is complete.
 
         Returns:
-            For each split, its number of sentences, and how many of them occur in each other split too, for
+            For each split, the number of sentences, and how many of them also occur in each other split, for
             example {"dev": (893, {"train": 12})}.
         """
         self._database.execute("COMMIT")
@@ -188,7 +190,7 @@ class Catalog:
             self._database.execute(query, (name, utterance.split))
         except sqlite3.IntegrityError:
             raise errors.UserError(
-                f"--corpus_dir: the utterance id {name} is a duplicate; "
+                f"--corpus_dir: {name} is a duplicate utterance id; "
                 "ids must be unique across all corpus directories."
             ) from None
         return json.dumps(vars(utterance)).encode() + b"\n"

@@ -1,7 +1,8 @@
-"""Labels a corpus chunk by chunk, in any process that can access the directory of the chunks.
+"""Labels a corpus in chunks. Any process that can access the directory of the chunks can label a chunk.
 
-A chunk consists of one or more of the catalog's utterance lists. A worker reads them and writes a .labelled
-file with one line per item (utterance or augmented copy), in the order in which items go to the shards:
+A chunk consists of one or more of the catalog's utterance lists. A worker reads the lists and writes a
+.labelled file with one line per item (utterance or augmented copy), sorted in the order in which sharding
+assigns items to shards:
 
     sha256 of the id <TAB> split <TAB> sha256 of the sentence <TAB> id <TAB> line of the shard's .jsonl
 """
@@ -25,7 +26,7 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.program import config_json, urls
 from tfrecord_builder.storage import files
 
-_MAX_CHUNKS = 200  # sharding opens all their files at once, and operating systems allow a few hundred
+_MAX_CHUNKS = 200  # sharding opens one file per chunk, and systems limit open files to a few hundred
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
 _WORDLESS = labelling.Labels("", (), ())
@@ -33,7 +34,7 @@ _WORDLESS = labelling.Labels("", (), ())
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """Consecutive utterances of the corpus: their .labelled file, their number, and their lists."""
+    """A run of utterances: its .labelled file, the number of utterances, and the lists that contain them."""
 
     file: str
     num_items: int
@@ -45,10 +46,10 @@ class ChunkReceipt(resumable.ShardReceipt):
     """The result of labelling a chunk, saved in the chunk's JSON file.
 
     Attributes:
-        run: id of the latest run of the build that labelled the chunk or found its recordings unchanged.
+        run: id of the latest build run that labelled the chunk or found its recordings unchanged.
         split_sizes: number of items per split.
-        counts: label counts in the form that vocabularies.Collector.to_json returns.
-        num_unclear: number of utterances with unclear numbers (see labelling.Labeller).
+        counts: label counts, as returned by vocabularies.Collector.to_json.
+        num_unclear: number of utterances that contain unclear numbers (see labelling.Labeller).
         unclear: id and text of the first such utterance.
     """
 
@@ -61,7 +62,7 @@ class ChunkReceipt(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ChunkLabeller(resumable.UnitWriter):
-    """A unit writer for chunks; keeps a chunk's labels of an earlier run if its recordings are unchanged."""
+    """A unit writer for chunks; keeps labels from an earlier run if the chunk's recordings are unchanged."""
 
     labeller: labelling.Labeller
     augmentation: augmentation_config.AugmentationConfig
@@ -132,8 +133,9 @@ def label_corpus(
 ) -> list[ChunkReceipt]:
     """Labels every utterance in the lists, which are in `directory`, using `run` (see engines/dispatch.py).
 
-    If there is only one chunk, this process labels it, because starting a worker would take longer. Raises
-    UserError if a disk or store fails, a worker is killed, or an utterance id looks like an augmented copy's.
+    If there is only one chunk, the calling process labels the chunk, because starting a worker would take
+    longer. Raises UserError if a disk or store fails, a worker is killed, or an utterance id looks like the
+    id of an augmented copy.
     """
     settings = [labeller.describe(), *sources.describe(augmentation), *tasks.list_versions().items()]
     settings_sha256 = resumable.hash_json(settings)
@@ -147,7 +149,7 @@ def label_corpus(
 def find_problem(
     utterance: manifest.Utterance, labels: labelling.Labels, unknown_syllables: Sequence[str]
 ) -> str:
-    """Returns why an utterance is rejected (details follow ": "), or "" if the utterance is accepted."""
+    """Returns the reason to reject an utterance, with details after ": ", or "" if it is accepted."""
     if utterance.problem:
         return utterance.problem  # found when the corpus was listed
     unreadable = normalisation.find_unreadable(utterance.text)

@@ -20,9 +20,9 @@ _LIST_SIZE = 10_000  # utterances per list; it is not worth starting a worker fo
 def list_corpus(
     layout: str, corpus_dirs: Sequence[str], corpus: catalog.Catalog, dev_fraction: float = 0.0
 ) -> None:
-    """Adds the utterances of the directories to the catalog; makes a dev split if dev_fraction is not 0.
+    """Adds the utterances in the directories to the catalog; makes a dev split if dev_fraction is not 0.
 
-    Raises UserError if a directory cannot be used, there are no utterances, or an id is not unique or usable.
+    Raises UserError if a directory cannot be used, there are no utterances, or an id is invalid or duplicate.
     """
     utterances = registry.list_utterances(layout, corpus_dirs)
     remaining = iter(progress_bar.ProgressBar(utterances, unit="utt", desc="listing"))
@@ -31,7 +31,7 @@ def list_corpus(
     where = ", ".join(corpus_dirs)
     if not corpus.count_utterances():
         raise errors.UserError(
-            f"--corpus_dir: {where} has no utterances; check --corpus and the files of the corpus."
+            f"--corpus_dir: {where} contains no utterances; check --corpus and the corpus files."
         )
     if dev_fraction:
         make_dev_split(corpus, dev_fraction)
@@ -46,10 +46,11 @@ def list_corpus(
 def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
     """Moves a fraction of train to dev and logs the number of utterances moved, unless there is a dev split.
 
-    Speakers are moved as a whole: they are sorted by a hash of their names, and each one who still fits into
-    the fraction is moved. If none fits, the one with the fewest utterances is moved. If speakers are unknown
-    or there is only one, utterances are moved individually. In a text corpus, identical sentences are moved
-    together. The choice thus depends on the utterances, but not on their order.
+    All utterances by a speaker are moved together. Speakers are sorted by a hash of their names, and each
+    speaker who still fits into the fraction is moved. If no speaker fits, the speaker with the fewest
+    utterances is moved. If speakers are unknown or there is only one, utterances are moved individually. In a
+    text corpus, identical sentences are moved together. The choice depends on the utterances, but not on
+    their order.
     """
     if corpus.count_utterances("dev"):
         logging.warning("--dev_fraction=%g is ignored, because the corpus has a dev split.", fraction)
@@ -58,7 +59,7 @@ def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
     num_groups = corpus.group("train", _group_key)
     if num_groups == 1 < num_train:
         num_groups = corpus.group("train", lambda utterance: utterance.utterance_id)
-        note = "; they all have the same speaker, who is now in both train and dev"
+        note = "; all have the same speaker, who is now in both train and dev"
     if num_groups > 1:
         corpus.move_groups(_choose(corpus, round(fraction * num_train)), "dev")
         moved = corpus.count_utterances("dev")

@@ -1,4 +1,4 @@
-"""The output directory of a build: files are written to OUTPUT/.build, and moved to OUTPUT when complete.
+"""The output directory of a build: files are written to OUTPUT/.build, and moved to OUTPUT at the end.
 
 An interrupted build can therefore continue where it stopped, --overwrite keeps the old data until the new
 data is complete, and unrelated files are not touched. dataset_info.json is moved last.
@@ -19,7 +19,7 @@ from tfrecord_builder.storage import directories, files, locks
 _WORKSPACE = ".plan"
 _STAGING = ".build"
 _FINGERPRINT_FILE = "plan"
-_PUBLISHED_FILE = "published"  # _FINGERPRINT_FILE is renamed to this before dataset_info.json is moved
+_PUBLISHED_FILE = "published"  # _FINGERPRINT_FILE gets this name before dataset_info.json is moved
 _REPLACED = "replaced"
 _SCRATCH = "labels"
 _NOT_PUBLISHED = {_FINGERPRINT_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE}
@@ -29,7 +29,7 @@ _NOT_PUBLISHED = {_FINGERPRINT_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE
 def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
     """Creates the directory if necessary, and locks it against other builds.
 
-    Directories in object stores cannot be locked: users must not run two builds in the same one.
+    Directories in object stores cannot be locked, so users must not run two builds in the same directory.
 
     Yields:
         A local directory for scratch files, which is removed on exit.
@@ -38,7 +38,7 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
         UserError: the directory cannot be used, another build is running in it, or writing to it fails, for
             example because the disk is full.
     """
-    _check_usable(output_dir, overwrite=True)  # refuses before anything is created
+    _check_usable(output_dir, overwrite=True)  # raises UserError before anything is created
     is_remote = urls.is_remote(output_dir)
     try:
         with _lock(output_dir):
@@ -67,12 +67,12 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir} contains an interrupted build with a different corpus or different flags; "
-                "pass that corpus and those flags to continue it, or --overwrite to start again."
+                "run the original command to continue that build, or pass --overwrite to start again."
             )
         _withdraw(output_dir, staging)
         files.remove_tree(staging)
     files.make_directory(staging)
-    # Object stores do not have empty directories.
+    # An empty directory does not exist in an object store.
     names = files.list_names(staging) if files.is_directory(staging) else []
     _remove(staging, [name for name in names if name.endswith(".incomplete")])
     files.write_text(fingerprint_file, fingerprint)
@@ -80,7 +80,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
 
 
 def scratch_directory(output_dir: str) -> str:
-    """Creates a directory for files that workers share; they are kept for resuming but not published."""
+    """Creates a directory for files that workers share; the files are kept for resuming but not published."""
     directory = os.path.join(output_dir, _STAGING, _SCRATCH)
     files.make_directory(directory)
     return directory
@@ -96,7 +96,7 @@ def take_over(names: Iterable[str], workspace: str, staging: str) -> None:
 
 
 def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
-    """Moves a finished build from the staging directory into place, and removes the old files it replaces."""
+    """Moves a finished build from the staging directory into place, and removes the old build's files."""
     staging = os.path.join(output_dir, _STAGING)
     info.save(staging)
     replaced = os.path.join(staging, _REPLACED)
@@ -114,7 +114,7 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
 
 
 def failure_path(output_dir: str, name: str) -> str:
-    """Returns the path for a file about a failed build; the path is never next to finished data."""
+    """Returns the path for a file about a failed build; the file is never placed next to finished data."""
     staging = os.path.join(output_dir, _STAGING)
     files.make_directory(staging)
     return os.path.join(staging if _is_complete(output_dir) else output_dir, name)
@@ -122,7 +122,7 @@ def failure_path(output_dir: str, name: str) -> str:
 
 @contextlib.contextmanager
 def _lock(output_dir: str) -> Iterator[None]:
-    """Creates and locks a directory; removes it on exit if it is new and still empty."""
+    """Creates and locks a directory; on exit, removes the directory if it is new and still empty."""
     existed = files.exists(output_dir)
     try:
         files.make_directory(output_dir)
@@ -144,7 +144,7 @@ def _lock(output_dir: str) -> Iterator[None]:
 
 
 def _check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError unless the directory is new, is empty, has an unfinished build or may be replaced."""
+    """Raises UserError unless the directory is new or empty, holds an unfinished build or may be replaced."""
     names = _list_names(output_dir)
     if dataset_info.INFO_FILE in names:
         try:
@@ -156,7 +156,7 @@ def _check_usable(output_dir: str, overwrite: bool) -> None:
             ) from None
         if not overwrite:
             raise errors.UserError(
-                f"--output_dir: {output_dir} holds a finished build; "
+                f"--output_dir: {output_dir} contains a finished build; "
                 "pass --overwrite to replace it, or choose another directory."
             )
     elif names and not {_STAGING, _WORKSPACE} & set(names):
@@ -173,14 +173,14 @@ def _list_names(output_dir: str) -> list[str]:
         raise errors.UserError(f"--output_dir: {output_dir} is a file; choose a directory.")
     if not urls.is_remote(output_dir) and not os.access(output_dir, os.R_OK | os.W_OK | os.X_OK):
         raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be read and written; "
+            f"--output_dir: {output_dir} is not readable and writable; "
             "change its permissions or choose another directory."
         )
     return files.list_names(output_dir)
 
 
 def _clear_leftovers(output_dir: str) -> None:
-    """Finishes publishing if a build was killed while it was being published; requires the lock."""
+    """Finishes publishing if a build was killed during publication; the caller must hold the lock."""
     staging = os.path.join(output_dir, _STAGING)
     if files.exists(os.path.join(staging, _PUBLISHED_FILE)):
         _finish(output_dir)
@@ -204,7 +204,7 @@ def _finish(output_dir: str) -> None:
 
 
 def _withdraw(output_dir: str, staging: str) -> None:
-    """Removes the files of a partly published build and of the earlier build that it was replacing."""
+    """Removes the files of a partially published build and of the earlier build that it was replacing."""
     if _is_complete(output_dir):
         return
     for directory in (staging, os.path.join(staging, _REPLACED)):
@@ -217,12 +217,12 @@ def _is_complete(directory: str) -> bool:
 
 
 def _files_of(directory: str) -> set[str]:
-    """Returns the files listed in a directory's dataset_info.json: shards, their .jsonl, any BPE model."""
+    """Returns the files listed in dataset_info.json: shards, their .jsonl files, and any BPE model."""
     info = dataset_info.DatasetInfo.load(directory)
     shards = [shard.file for shard in info.shards]
     bpe_files = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # only for token type bpe
     names = {*shards, *map(recordings.path_of, shards), *bpe_files}
-    return {name for name in names if os.path.basename(name) == name}  # never files in other directories
+    return {name for name in names if os.path.basename(name) == name}  # excludes files in other directories
 
 
 def _remove(directory: str, names: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
-"""Writes the shards of a run one by one, so that an interrupted run continues with the missing shards.
+"""Writes the shards of a run independently, so that an interrupted run can continue with the missing shards.
 
-As soon as a shard FILE is completely on disk, FILE.json is written next to it to mark it as finished.
+As soon as a shard FILE is complete, FILE.json is written next to it, which marks the shard as finished.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 
-# Called with the number of utterances processed so far, which may be fractional, and the number rejected.
+# Called with the numbers of utterances processed so far (may be fractional) and rejected so far.
 OnProgress = Callable[[float, int], None]
 
 
 class WorkUnit(Protocol):
-    """The unit of work that engines run: a file to write, made from num_items items."""
+    """A unit of work that engines run: a file to write, and the number of items to process for it."""
 
     file: str
     num_items: int
@@ -57,11 +57,11 @@ class ShardReceipt:
 
 @dataclasses.dataclass(frozen=True)
 class UnitWriter:
-    """A writer of shards; picklable. Subclasses implement fingerprint and make.
+    """Picklable base class for shard writers. Subclasses implement fingerprint and make.
 
     Attributes:
         written_type: ShardReceipt or a subclass of it.
-        libraries: additional packages whose versions must be equal on all workers (see engines/tasks.py).
+        libraries: additional packages that must have the same version on all workers (see engines/tasks.py).
     """
 
     directory: str
@@ -74,21 +74,21 @@ class UnitWriter:
         raise NotImplementedError
 
     def make(self, shard: Any, path: str, on_progress: OnProgress) -> ShardReceipt:
-        """Writes a shard to `path`; returns its receipt, in which size and hashes are not set yet."""
+        """Writes a shard to `path`; returns a receipt whose num_bytes, sha256 and fingerprint are not set."""
         raise NotImplementedError
 
     def find_finished(self, shard: Any) -> Optional[ShardReceipt]:
-        """Returns the receipt if the shard is finished, otherwise None; does not read the shard itself."""
+        """Returns a finished shard's receipt, or None if the shard is unfinished; does not read the shard."""
         try:
             receipt = self.written_type.load(self.json_path(shard))
             num_bytes, _ = files.size_and_time(os.path.join(self.directory, shard.file))
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):  # truncated, or of another version
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):  # truncated or incompatible
             return None
         is_same = receipt.fingerprint == self.fingerprint(shard)
         return receipt if is_same and receipt.num_bytes == num_bytes else None
 
     def write(self, shard: Any, on_progress: OnProgress) -> ShardReceipt:
-        """Writes a shard and its JSON file, each fully or not at all; raises UserError if the disk fails."""
+        """Writes a shard and its JSON file, each atomically; raises UserError if the disk fails."""
         try:
             return self.replace(shard, on_progress)
         except Exception as error:  # not Ctrl-C, which may arrive while TensorFlow is being imported
@@ -98,7 +98,7 @@ class UnitWriter:
     def replace(self, shard: Any, on_progress: OnProgress) -> ShardReceipt:
         """Writes a shard as `write` does, but raises disk errors unchanged."""
         with contextlib.suppress(FileNotFoundError):
-            files.remove(self.json_path(shard))  # otherwise it would mark the new, partial shard as finished
+            files.remove(self.json_path(shard))  # a stale JSON file could mark a partial shard as finished
         with files.writing(os.path.join(self.directory, shard.file)) as temporary:
             receipt = self.make(shard, temporary, on_progress)
             receipt.num_bytes, receipt.sha256 = os.path.getsize(temporary), files.sha256(temporary)
@@ -119,8 +119,8 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
     path = getattr(error, "filename", None)
     if isinstance(path, str) and not path.startswith(directory):  # a unit may write other files elsewhere
         directory, file = os.path.split(path)
-    # Raised here instead of in a context manager or from a variable of the caller, because either would
-    # create a reference cycle through the frames. CPython 3.12.1 crashes when it collects a cycle that
+    # Raised here, not in a context manager or from a variable in the caller, because either would create a
+    # reference cycle through the frames. CPython 3.12.1 crashes when it collects a cycle that
     # contains the message of a broken pipe.
     raise errors.UserError(
         f"{directory}: {file} cannot be written ({reason}); "

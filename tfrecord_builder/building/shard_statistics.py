@@ -1,6 +1,6 @@
-"""Statistics of a shard, collected while it is written, and their sums over the shards of a split.
+"""Statistics of a shard, collected while the shard is written, and their totals for each split.
 
-They include the loudness of its recordings: peak, RMS and clipping.
+The statistics include the loudness of the recordings: peak level, RMS level and clipping.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NUM_EXTREMES = 10
 # Sums are rounded to multiples of 1 / _SUM_STEPS, so that float64 additions are exact in any order as long as
 # totals stay below 2**37, which is enough for a thousand hours.
 _SUM_STEPS = 2.0**16
-# The float32 value of every float16: a lookup is several times faster than numpy's conversion.
+# The float32 value of every float16. A table lookup is several times faster than numpy's conversion.
 _FLOAT32 = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 FLOOR_DBFS = -120.0  # reported for digital silence, whose level is minus infinity
-FULL_SCALE = 0.999  # -0.01 dBFS: decoding and resampling make full-scale samples slightly smaller
-CLIPPED_RUN = 3  # samples; a loud sine reaches full scale for only one or two samples, a clipped one for more
-_BLOCK_SAMPLES = 256  # short blocks, so that float32 sums stay precise on long recordings
+FULL_SCALE = 0.999  # -0.01 dBFS, because decoding and resampling make full-scale samples slightly smaller
+CLIPPED_RUN = 3  # samples; a loud sine stays at full scale for one or two samples, a clipped sine for more
+_BLOCK_SAMPLES = 256  # short blocks, so that float32 sums stay precise for long recordings
 
 
 def _counter() -> collections.Counter[str]:
@@ -41,7 +41,7 @@ def _list() -> list:
 
 @dataclasses.dataclass(frozen=True)
 class Loudness:
-    """Levels of one recording."""
+    """Levels and clipping of one recording."""
 
     peak_dbfs: float  # level of the largest sample; 0 is full scale, which float files may exceed
     rms_dbfs: float  # root mean square; -3.01 for a full-scale sine
@@ -52,10 +52,11 @@ class Loudness:
 
 @dataclasses.dataclass
 class ShardStatistics(resumable.ShardReceipt):
-    """Statistics of the records in a shard. Their JSON file, next to the shard, marks it as finished.
+    """Statistics of the records in a shard. The JSON file with the statistics marks the shard as finished.
 
-    Their size does not grow with the number of utterances, and they can be added in any order. The keys of
-    histograms are strings, as JSON requires. Statistics loaded from JSON can only be added to others.
+    The size of the statistics does not grow with the number of utterances, and shards can be added up in any
+    order. The keys of histograms are strings, as JSON requires. Statistics that were loaded from JSON can be
+    added to other statistics, but not the other way round.
     """
 
     split: str = ""
@@ -66,17 +67,17 @@ class ShardStatistics(resumable.ShardReceipt):
     num_characters: int = 0
     unknown_tokens: int = 0
     unknown_characters: int = 0
-    frame_lengths: dict = _counter()  # number of frames -> utterances
-    token_lengths: dict = _counter()  # number of tokens -> utterances
+    frame_lengths: dict = _counter()  # number of frames -> number of utterances
+    token_lengths: dict = _counter()  # number of tokens -> number of utterances
     num_frames: int = 0
     feature_sum: list = _list()  # sum for each feature bin, [num_bins]; empty for text
     feature_square_sum: list = _list()
-    durations: dict = _counter()  # duration // DURATION_BIN_MS -> utterances
-    token_counts: dict = _counter()  # token, known or unknown -> occurrences
+    durations: dict = _counter()  # duration in ms // DURATION_BIN_MS -> number of utterances
+    token_counts: dict = _counter()  # token, known or unknown -> number of occurrences
     character_counts: dict = _counter()
-    rms_levels: dict = _counter()  # level in dBFS, rounded down -> utterances
+    rms_levels: dict = _counter()  # level in dBFS, rounded down -> number of utterances
     peak_levels: dict = _counter()
-    clipped_utterances: int = 0  # utterances with clipped samples (see Loudness)
+    clipped_utterances: int = 0  # number of utterances that contain clipped samples (see Loudness)
     clipped_samples: int = 0
     # [value, utterance_id, audio, start_seconds, seconds] for the NUM_EXTREMES largest values, excluding
     # augmented copies. The values are durations in ms (longest), RMS levels in tenths of a dB (loudest), and
@@ -116,7 +117,7 @@ class ShardStatistics(resumable.ShardReceipt):
         self.feature_square_sum = _add(self.feature_square_sum, square_total)
 
     def add(self, other: ShardStatistics) -> None:
-        """Adds another shard's statistics, but not its file, hashes, rejections and unknown speakers."""
+        """Adds another shard's statistics, except its file name, hashes, rejections and unknown speakers."""
         for name, value in vars(other).items():
             if isinstance(value, dict):
                 getattr(self, name).update(value)
@@ -160,7 +161,7 @@ def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
 
 
 def count_shared_speakers(totals: Mapping[str, ShardStatistics], split: str) -> dict[str, int]:
-    """Returns how many speakers `split` shares with each other split that has known speakers."""
+    """Returns how many speakers `split` shares with each other split, if both have known speakers."""
     speakers = set(totals[split].speakers)
     others = {name: total.speakers for name, total in totals.items() if name != split}
     return {name: len(speakers.intersection(ids)) for name, ids in others.items() if speakers and ids}
@@ -173,7 +174,7 @@ def make_split_info(
     shared_sentences: dict[str, int],
     shared_speakers: dict[str, int],
 ) -> dataset_info.SplitInfo:
-    """Returns the entry for a split in dataset_info.json: its totals and its shards."""
+    """Returns a split's entry in dataset_info.json, which contains the split's totals and shards."""
     return dataset_info.SplitInfo(
         num_utterances=total.num_records,
         num_speakers=len(total.speakers),
@@ -197,7 +198,7 @@ def make_split_info(
 
 
 def measure_loudness(waveform: np.ndarray) -> Loudness:
-    """Measures a recording, float32 [num_samples] in [-1, 1]; it must not be empty or contain NaN or Inf."""
+    """Measures a waveform, float32 [num_samples] in [-1, 1]; it must not be empty or contain NaN or Inf."""
     peak = max(float(waveform.max()), -float(waveform.min()))
     mean_square = _sum_of_squares(waveform) / len(waveform)
     clipped = _count_clipped(waveform) if peak >= FULL_SCALE else 0
@@ -209,7 +210,7 @@ def _to_dbfs(power: float) -> float:
 
 
 def _sum_of_squares(waveform: np.ndarray) -> float:
-    # einsum instead of dot, because with BLAS the number of threads would affect the last bits.
+    # einsum is used instead of dot, because BLAS makes the last bits depend on the number of threads.
     whole = len(waveform) // _BLOCK_SAMPLES * _BLOCK_SAMPLES
     blocks, tail = waveform[:whole].reshape(-1, _BLOCK_SAMPLES), waveform[whole:]
     sums = np.einsum("ij,ij->i", blocks, blocks)
@@ -223,7 +224,7 @@ def _count_clipped(waveform: np.ndarray) -> int:
 
 
 def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
-    """Yields two lists with a sum for each bin: first of the values, then of their squares."""
+    """Yields two lists with one sum per feature bin: first the sums of the values, then of their squares."""
     widened = fbank if fbank.dtype == np.float32 else np.take(_FLOAT32, fbank.view(np.uint16))
     values = widened.astype(np.float64)
     for total in (np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)):
@@ -240,5 +241,5 @@ def _by_length(histogram: dict[str, int]) -> dict[int, int]:
 
 
 def _add(some: list[float], others: list[float]) -> list[float]:
-    """Adds two lists element by element; one of them may be empty."""
+    """Adds two lists element by element; either list may be empty."""
     return [a + b for a, b in itertools.zip_longest(some, others, fillvalue=0.0)]

@@ -1,4 +1,4 @@
-"""Writes the records of a shard: reads recordings, computes features, collects statistics."""
+"""Writes the records of a shard: reads recordings, computes features and collects statistics."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
 
 
 class RejectedRecording(Exception):
-    """Raised with the reason why a recording cannot be used; the builder counts it and continues."""
+    """Raised with the reason why a recording cannot be used; the build counts the rejection and continues."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordWriter(resumable.UnitWriter):
-    """A unit writer for shards: a record for each usable item in the shard's .jsonl file."""
+    """A unit writer for shards; writes a record for each usable item in the shard's .jsonl file."""
 
     settings: sharding.Settings
 
@@ -91,7 +91,7 @@ def make_record(
 
 
 def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
-    """Reads the recording of an utterance; returns float32 [num_samples] at sample_rate in Hz.
+    """Returns the recording of an utterance, float32 [num_samples], resampled to `sample_rate` in Hz.
 
     Raises RejectedRecording if the recording cannot be used, and UserError if the disk failed.
     """
@@ -125,9 +125,9 @@ def _add_features(
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:
-        raise RejectedRecording(f"longer than {settings.frontend.max_seconds} s, the limit of the encoder")
+        raise RejectedRecording(f"longer than the encoder's limit of {settings.frontend.max_seconds} s")
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
-        raise RejectedRecording("too short for its labels")  # even for an encoder that does not subsample
+        raise RejectedRecording("too short for its labels")  # even if the encoder does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # very loud samples overflow; a single Inf would make the feature mean Inf
         raise RejectedRecording("features overflow")
@@ -141,7 +141,7 @@ def _check_unchanged(item: sharding.LabelledUtterance) -> None:
     if sharding.file_signature(item.utterance.audio) != item.signature:
         raise errors.UserError(
             f"{item.utterance.audio}: the recording has changed since the corpus was listed; "
-            "run the build again, and do not change the corpus during the build; finished shards are kept."
+            "run the build again without changing the corpus during the build. Finished shards are kept."
         )
 
 
@@ -149,7 +149,7 @@ def _check_unchanged(item: sharding.LabelledUtterance) -> None:
 def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extractor:
     """Builds a function that extracts the features of a waveform, float32 [num_samples].
 
-    It returns the features, fbank_dtype [num_frames, num_bins], and True if all of them are finite.
+    The function returns the features, fbank_dtype [num_frames, num_bins], and True if all are finite.
     """
     from tensorflow.core.protobuf import config_pb2
 
@@ -158,7 +158,7 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extra
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
         is_finite = tf.reduce_all(tf.math.is_finite(tf.cast(fbank, tf.float32)))
     session = resumable.open_session(graph)
-    # The public make_callable resolves its fetches in every call, which takes a fifth of the time.
+    # The public make_callable would resolve its fetches in every call, which takes a fifth of the time.
     fetches = config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name, is_finite.name])
     return session._make_callable_from_options(fetches)
 

@@ -1,6 +1,6 @@
-"""The items of a build (labelled utterances), and how they are assigned to shards.
+"""The items of a build (labelled utterances), and their assignment to shards.
 
-The items of a shard are in the .jsonl file next to it, one per line:
+The items of a shard are stored in a .jsonl file next to the shard, one item per line:
 
     {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", "text": "一下", ...},
      "labels": {"transcript": "一下", "tokens": ["yi1", "xia4"], "characters": ["一", "下"]},
@@ -30,7 +30,7 @@ from tfrecord_builder.labels import labelling, vocabularies
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-_BUFFER_BYTES = 1 << 26  # total size of the write buffers of all shards
+_BUFFER_BYTES = 1 << 26  # total size of all shards' write buffers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +39,8 @@ class LabelledUtterance:
 
     utterance: manifest.Utterance
     labels: labelling.Labels
-    signature: Optional[tuple[int, int]] = None  # file_signature of the recording when it was labelled
-    variant: Optional[copies.Variant] = None  # the augmentation; None if not augmented
+    signature: Optional[tuple[int, int]] = None  # file_signature of the recording at labelling time
+    variant: Optional[copies.Variant] = None  # the augmentation; None if the item is not augmented
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Settings:
     """The settings that affect every record of a build.
 
     Attributes:
-        frontend: None for text-only data.
+        frontend: feature settings; None for text-only data.
         fbank_dtype: "float16" or "float32".
-        max_seconds: recordings that are longer than this before any speed change are rejected.
-        augmentation_sha256: hash of the augmentation's flags and files; empty without augmentation.
+        max_seconds: maximum length of a recording before any speed change; longer recordings are rejected.
+        augmentation_sha256: hash of the augmentation's flags and files; empty if there is no augmentation.
     """
 
     vocabularies: vocabularies.Vocabularies
@@ -75,11 +75,11 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedShard:
-    """One shard of a split. Its items are in a .jsonl file next to it.
+    """One shard of a split. Its items are stored in a .jsonl file next to the shard.
 
     Attributes:
         file: name of the TFRecord file.
-        ids_sha256: hash of the ids of the items.
+        ids_sha256: hash of the item ids.
         items_sha256: hash of the .jsonl file.
     """
 
@@ -91,7 +91,7 @@ class PlannedShard:
 
 
 def to_line(item: LabelledUtterance) -> str:
-    """Returns an item as one line of JSON; bytes in file names that are not UTF-8 are escaped."""
+    """Returns an item as one line of JSON; any bytes in file names that are not UTF-8 are escaped."""
     parts = {
         "utterance": vars(item.utterance),
         "labels": vars(item.labels),
@@ -172,7 +172,7 @@ def fingerprint(shards: Sequence[PlannedShard], settings: Settings) -> str:
 
 
 class _Output:
-    """The .jsonl file of a shard while it is written; it is open only while the buffer is flushed."""
+    """A shard's .jsonl file while it is written; the file is open only while the buffer is flushed."""
 
     def __init__(self, split: str, file: str, directory: str, buffer_bytes: int):
         self._path = os.path.join(directory, recordings.path_of(file))
@@ -201,7 +201,7 @@ class _Output:
 
 
 def _assign(lines: Iterable[bytes], outputs: Mapping[str, Sequence[_Output]]) -> Iterator[tuple]:
-    """Adds each item to its shard; yields its (id, split, sentence hash)."""
+    """Adds each item to its shard; yields (id, split, sentence hash) for each item."""
     ranks, last = dict.fromkeys(outputs, 0), b""
     for line in lines:
         _, split, sentence, name, item = line.split(b"\t", 4)

@@ -1,4 +1,4 @@
-"""Summary of a build: files next to the shards, and warnings about labels and rejected utterances."""
+"""Summarises a build: writes the files next to the shards, and warns about labels and rejections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.storage import files
 
 _NUM_LOGGED = 10
-_MIN_TRADITIONAL = 10  # distinct characters for a warning; even simplified text has a few (乾 in 乾隆)
+_MIN_TRADITIONAL = 10  # distinct characters that cause a warning; even simplified text has a few (乾 in 乾隆)
 _UNCLEAR = {
     "keep": "--numbers=keep: numbers in %d transcript(s) lose points, signs or units in the labels (12.5%% "
     "becomes 1 2 5), for example %s; pass --numbers=read to spell out numbers (see docs/numbers.md)",
@@ -40,7 +40,7 @@ def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog
     remedy = "fix the corpus or raise --max_rejected" if is_too_many else "fix the corpus"
     raise errors.UserError(
         f"--max_rejected: {num_rejected} of {num_candidates} utterances were rejected, "
-        f"{f'expected at most {max_rejected:.1%}' if is_too_many else 'so no data is left'}: "
+        f"{f'but the limit is {max_rejected:.1%}' if is_too_many else 'so no data is left'}: "
         f"{_format_counts(reasons[:3])}; see {path}, then {remedy}."
     )
 
@@ -63,7 +63,7 @@ def log_losses(
     if unclear:
         logging.warning(_UNCLEAR[numbers], sum(chunk.num_unclear for chunk in unclear), unclear[0].unclear)
     if left_out:
-        message = "characters left out of the transcripts: %s; where they were spoken, write words instead"
+        message = "characters left out of the transcripts: %s; if a character was spoken, write it as a word"
         logging.warning(message, _format_counts(left_out.most_common()))
 
 
@@ -111,7 +111,7 @@ def write(
         splits[split] = shard_statistics.make_split_info(total, split_shards, *counts)
     training = totals.get("train", shard_statistics.ShardStatistics())
     mean, stddev = training.feature_moments()
-    known_tokens = saved.tokens.tokens[1:]  # <unk> is first
+    known_tokens = saved.tokens.tokens[1:]  # the first token is <unk>
     info = dataset_info.DatasetInfo(
         frontend=settings.frontend,
         fbank_dtype=settings.fbank_dtype,

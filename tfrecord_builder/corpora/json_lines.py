@@ -19,7 +19,7 @@ from tfrecord_builder.storage import files
 
 
 def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, object) for every object in a file; a file that starts with a bracket is a list.
+    """Yields (where, object) for every object in a file; a file that starts with [ is read as a list.
 
     Raises errors.UserError if the file cannot be read or contains anything but JSON objects.
     """
@@ -38,7 +38,7 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_named_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (where, value) for every value of a file's single JSON object; the key becomes the value's id.
+    """Yields (where, value) for every value in a file's single JSON object; the key becomes the value's id.
 
     Raises errors.UserError if the file cannot be read or is not an object whose values are objects.
     """
@@ -85,7 +85,7 @@ def _read_compressed(path: str) -> Iterator[str]:
             yield from lines
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise errors.UserError(
-            f"{path}: cannot be decompressed as UTF-8 text in gzip ({error}); copy the file again."
+            f"{path} is not valid gzip-compressed UTF-8 text ({error}); copy the file again."
         ) from error
 
 

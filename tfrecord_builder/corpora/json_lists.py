@@ -1,4 +1,4 @@
-"""NeMo and WeNet lists: each line is a JSON object for one utterance or, in WeNet, a tar file of many."""
+"""Reads NeMo and WeNet lists, whose lines are JSON objects or, for WeNet, paths of tar files."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tfrecord_builder.corpora import json_lines, layout, rows, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files, members
 
-# NeMo (its documentation, "Preparing custom ASR data"): {train,dev,test}*.json or .jsonl, for example
+# NeMo (see "Preparing custom ASR data" in its manual): {train,dev,test}*.json or .jsonl, for example
 # train_manifest.json.
 #
 #     {"audio_filepath": "wav/a.wav", "duration": 8.5, "text": "今天天气很好"}
 #     {"audio_filepath": "wav/b.wav", "duration": 2.4, "offset": 31.5, "text": "你好", "speaker": "s1"}
 #
-# offset (default: 0) and duration select a segment. channel_selector is a channel number from 0, a list of
-# one channel, or "average" (default); lines with other values are rejected. pinyin and speaker are optional.
-# Manifests have no ids, so ids are <manifest>-<line>-<recording>, for example train_manifest-2-b.
+# offset (default: 0) and duration select a segment. channel_selector is a channel number (the first is 0), a
+# list of one number, or "average" (default); lines with other values are rejected. pinyin and speaker are
+# optional. Manifests contain no ids, so ids are <manifest>-<line>-<recording>, such as train_manifest-2-b.
 _NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
-_TARRED = {"tarred_audio_manifest.json": "train"}  # _read_nemo rejects it, because its lines have a shard_id
+_TARRED = {"tarred_audio_manifest.json": "train"}  # _read_nemo rejects this file for its shard_id fields
 _NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 
@@ -55,25 +55,25 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:
-    """Returns the selected channel (None for the average of all) and a problem (empty if there is none)."""
+    """Returns the selected channel (None for the average of all channels) and any problem (else empty)."""
     channel = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
     if channel is None or channel == "average":
         return None, ""
     if isinstance(channel, int) and not isinstance(channel, bool) and channel >= 0:
         return channel, ""
-    return None, 'NeMo channel_selector is not a channel number (from 0), a list of one, or "average"'
+    return None, 'NeMo channel_selector is not a channel number, a list of one number, or "average"'
 
 
 # WeNet (see its tools/make_raw_list.py and make_shard_list.py): data.list or {train,dev,test}/data.list. A
-# raw list has one object per line, with start and end in seconds for a segment. A shard list has the path of
-# one tar file per line. In a tar file, KEY.wav (or .flac, .mp3, ...) and KEY.txt belong together; the
-# recordings are read without unpacking it.
+# raw list contains one object per line; start and end, in seconds, select a segment. A shard list contains
+# one path of a tar file per line. In a tar file, KEY.wav (or .flac, .mp3, ...) and KEY.txt belong together;
+# recordings are read without unpacking the tar file.
 #
 #     {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
 #     /data/shards/shards_000000000.tar
 #
 # Paths may be relative to the list's directory or to the directory where the recipe ran (layout.resolve). If
-# a list itself is passed instead of a directory, its split is the one in its file name, or else train.
+# users pass a list itself instead of a directory, the split is taken from the file name (default: train).
 NOT_UTF_8 = "transcript in a shard is not UTF-8"
 _DATA_LIST = "data.list"
 _WENET_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")

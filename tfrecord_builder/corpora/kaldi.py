@@ -1,8 +1,8 @@
-"""Reads a Kaldi data directory, or several in a directory, named train, dev and test (or valid and so on).
+"""Reads a Kaldi data directory, or a directory that contains several (train, dev, test, valid and so on).
 
 Layout: kaldi-asr.org/doc/data_prep.html. The lines below are from wav.scp, text, utt2spk (optional) and
-segments (also optional). segments has the columns id, recording, start and end in seconds, and optionally a
-channel from 0; an end of -1 means the end of the recording:
+segments (also optional). The columns of segments are id, recording, start and end in seconds, and optionally
+a channel (the first is 0); an end of -1 means the end of the recording:
 
     sw02001-A /data/sw02001.wav
     sw02001-A_000098-001156 HI UM YEAH I'D LIKE TO TALK ABOUT ...
@@ -35,7 +35,7 @@ _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of each data directory, with transcripts that have no recording last."""
+    """Yields the utterances of each data directory, and transcripts without a recording last."""
     lists = layout.find_lists(corpus_dir, ("wav.scp",))
     if not lists:
         raise errors.UserError(

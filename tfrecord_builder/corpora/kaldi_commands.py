@@ -1,4 +1,4 @@
-"""Finds the file that a command in wav.scp decodes, so that it can be read without running the command.
+"""Finds the file that a command in wav.scp decodes, so that the command need not be run. Examples:
 
 a flac -c -d -s /data/a.flac |
 b sph2pipe -f wav -p -c 1 /data/b.sph |
@@ -53,9 +53,10 @@ _COMMANDS = {
 
 
 def find_file(command: str) -> Optional[tuple[str, Optional[int]]]:
-    """Returns the file that a command (without its final |) decodes, and the channel from 0 (None for all).
+    """Returns the file that a command decodes, and the index of the channel (None for all channels).
 
-    Returns None if the command is unknown or does anything else.
+    The final | must be removed from the command. Returns None if the command is unknown or does more than
+    decode a file.
     """
     path, *words = _split(_QUIET.sub("", command)) or [""]
     name = os.path.basename(path)

@@ -34,25 +34,25 @@ def require(corpus_dir: str, names: Iterable[str], corpus: str, remedy: str) -> 
 
 
 def find_recordings(directory: str, suffix: str) -> Iterator[str]:
-    """Yields the files below a directory that have the suffix, except hidden files (macOS adds ._*.wav)."""
+    """Yields files with the suffix under a directory, except hidden files (macOS adds some named ._*.wav)."""
     for path in files.find_files(directory, (suffix,)):
         if not os.path.basename(path).startswith("."):
             yield path
 
 
 def recording_id(path: str) -> str:
-    """Returns a file's name without the suffix; bytes that are not UTF-8 become backslash escapes."""
+    """Returns a file's name without the suffix; bytes that are not valid UTF-8 become backslash escapes."""
     name = os.path.splitext(os.path.basename(path))[0]
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def resolve(directory: str, path: str) -> str:
-    """Resolves a path listed in a file in `directory`; it can be relative to `directory`, absolute or a URL.
+    """Resolves a path from a list in `directory`; the path can be relative to `directory`, absolute or a URL.
 
     Backslashes in a Windows path (wav\\a.wav) become slashes, unless a file with exactly that name exists. In
     many lists, paths are relative to the directory where a recipe ran, such as download/a.wav in
-    egs/s5/data/train/wav.scp. Therefore, if the file does not exist in `directory`, it is taken from the
-    nearest parent directory that has it. Bare file names are not searched for in parent directories.
+    egs/s5/data/train/wav.scp. Therefore, a file that does not exist in `directory` is taken from the
+    nearest parent directory that contains it. Bare file names are not searched for in parent directories.
     """
     if urls.is_remote(path):
         return path
@@ -78,7 +78,7 @@ def split_of(name: str) -> Optional[str]:
 
 
 def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]]:
-    """Returns (split, name) for each name made of a split and the suffix, in the order train, dev, test."""
+    """Returns (split, name) for each name of the form <split><suffix>, in the order train, dev, test."""
     matches = [(split_of(name.removesuffix(suffix)), name) for name in names if name.endswith(suffix)]
     return [match for split in SPLIT_NAMES for match in matches if match[0] == split]
 
@@ -86,10 +86,11 @@ def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]
 def find_lists(
     directory: str, names: Sequence[str], split: Optional[str] = "train"
 ) -> list[tuple[Optional[str], str]]:
-    """Finds files by name in a directory, or else in its train/, dev/ and test/; returns (split, path) pairs.
+    """Finds files by name in a directory, or else in its split folders; returns (split, path) pairs.
 
     Args:
-        directory: where to look; its folders may also be called valid/, eval/ and the like.
+        directory: the directory to search. The split folders are train/, dev/ and test/, or have other names
+            for these splits, such as valid/.
         names: the file names to look for.
         split: the split of files in the directory itself.
     """
@@ -101,7 +102,7 @@ def find_lists(
 
 
 def split_in(name: str) -> Optional[str]:
-    """Returns the split that a file name contains ("dev-clean.csv" is dev); None if not exactly one."""
+    """Returns the split that a file name contains ("dev-clean.csv" is dev); None unless there is just one."""
     splits = {split_of(word) for word in re.findall("[A-Za-z]+|[\u4e00-\u9fff]+", name)} - {None}
     return splits.pop() if len(splits) == 1 else None
 

@@ -1,14 +1,14 @@
-"""Reads Lhotse manifests: cuts, or else recordings with supervisions; .jsonl or .json, optionally with .gz.
+"""Reads Lhotse manifests (.jsonl or .json, optionally .gz): cuts, or else recordings and supervisions.
 
 Lhotse's documentation describes the layout. `lhotse prepare` and icefall's recipes write files such as:
 
     aishell_cuts_train.jsonl.gz, cuts_train-clean-100.jsonl.gz, dev.jsonl.gz, cuts.jsonl.gz
     aishell_recordings_train.jsonl.gz and aishell_supervisions_train.jsonl.gz
 
-The split is the last word of the name, up to a hyphen, or the word before it, as in train_cuts.jsonl.gz. A
-file without a split in its name, such as cuts.jsonl.gz, counts as train, and is read only if no file of its
-kind has a split in its name. Each supervision becomes an utterance; a cut without supervisions becomes an
-utterance without a transcript. The following fields of a cut are read:
+The split is the last word in the file name, up to any hyphen, or the word before it, as in
+train_cuts.jsonl.gz. A file whose name contains no split, such as cuts.jsonl.gz, counts as train, and is read
+only if no other file of the same kind has a split in its name. Each supervision becomes an utterance; a cut
+without supervisions becomes an utterance without a transcript. The following fields of a cut are read:
 
     {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
      {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
@@ -18,7 +18,7 @@ utterance without a transcript. The following fields of a cut are read:
 A supervision's start is relative to its cut's start; both are times after the transforms. Speed and Volume
 are applied as in Lhotse; Resample is ignored. A padded cut is read without its padding. Cuts that use other
 features of Lhotse are rejected: mixtures, other transforms, sources that are neither a file nor a command
-that only decodes a file, and several but not all channels of a file.
+that only decodes a file, and selections of several but not all channels in a file.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ _ACCEPTED = (
 )
 _TOLERANCE_SECONDS = 0.1  # rounding may extend a supervision this far beyond its cut
 _RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # limits of --speed_perturb_factors, --volume_db
-_MIXED = "mixed"  # stands for the recording of a cut that mixes several sounds
+_MIXED = "mixed"  # replaces the recording in a cut that mixes several sounds
 
 Fields = dict[str, Any]
 
 
 class _Unsupported(Exception):
-    """Raised with the reason why a cut is rejected: it uses a feature that is not supported."""
+    """Raised if a cut uses an unsupported feature; the message is the reason for rejecting the cut."""
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances from all cut manifests in the directory, or else from recording manifests."""
+    """Yields the utterances from all cut manifests in the directory, or else from all recording manifests."""
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
@@ -75,7 +75,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _choose(names: list[str], kind: str) -> dict[str, str]:
-    """Maps the files of a kind to their splits; files that name no split are used only if none names one."""
+    """Maps files of a kind to their splits; files without a split are used only if no file has a split."""
     stems = {name: _FILE.fullmatch(name)[1] for name in names}
     splits = {name: _find_split(stem, kind) for name, stem in stems.items()}
     named = {name: split for name, split in splits.items() if split}
@@ -83,7 +83,7 @@ def _choose(names: list[str], kind: str) -> dict[str, str]:
 
 
 def _find_split(stem: str, kind: str) -> Optional[str]:
-    """Returns the split in a file name, or None if there is none or the file is of another kind."""
+    """Returns the split in a file name, or None if the name has no split or the file is of another kind."""
     *before, last = stem.split("_")
     if kind in last:  # train_cuts
         last = before[-1] if before else ""
@@ -97,7 +97,7 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
     partner = os.path.join(corpus_dir, name.replace("recordings", "supervisions"))
     if not files.exists(partner):
         raise errors.UserError(
-            f"{path}: the supervisions {partner} are missing, {_ACCEPTED}; copy or rename them."
+            f"{path}: the supervisions file {partner} is missing, {_ACCEPTED}; copy or rename the file."
         )
     recordings = dict(itertools.starmap(_keep_sound, json_lines.read_objects(path)))
     for where, supervision in json_lines.read_objects(partner):
@@ -108,7 +108,7 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
 
 
 def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns a recording's id and only the fields needed, because all recordings are kept in memory."""
+    """Returns a recording's id and only the required fields, because all recordings are kept in memory."""
     sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
     return json_lines.get_text(where, recording, "id"), sound
 
@@ -169,7 +169,7 @@ def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, A
 
 
 def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
-    """Returns the supervision's start in the recording and its duration, in seconds (None: to the end)."""
+    """Returns a supervision's start in the recording and its duration (None if to the end), in seconds."""
     cut_start, start = float(cut.get("start") or 0), float(supervision.get("start") or 0)
     limit = float(math.inf if cut.get("duration") is None else cut["duration"])
     seconds = supervision.get("duration")
@@ -182,7 +182,7 @@ def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]
 
 
 def _find_channels(cut: Fields, supervision: Fields) -> list[int]:
-    """Returns the supervision's channels, or the cut's channels if the supervision names none."""
+    """Returns the supervision's channels, or the cut's channels if the supervision specifies no channel."""
     channels = _as_list(cut.get("channel", 0))
     chosen = channels if supervision.get("channel") is None else _as_list(supervision["channel"])
     if not all(channel in channels for channel in chosen):
@@ -195,7 +195,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optional[int]]:
-    """Returns the file that has the channels, and the index of the channel to read (None for all)."""
+    """Returns the file that contains the channels, and the index of the channel to read (None for all)."""
     for source in sources:
         available = source["channels"]
         if not channels or not set(channels) <= set(available):
@@ -207,7 +207,7 @@ def _find_source(sources: list[Fields], channels: list[int]) -> tuple[str, Optio
             return path, available.index(channels[0])
         if len(channels) == len(available):
             return path, None
-    raise _Unsupported("Lhotse cut has several but not all channels of a file (supported: one or all)")
+    raise _Unsupported("Lhotse cut selects several but not all channels in a file (supported: one or all)")
 
 
 def _find_file(source: Fields) -> tuple[str, Optional[int]]:

@@ -14,7 +14,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-# Functions that list the utterances of a corpus directory.
+# Functions that list the utterances in a corpus directory.
 CORPORA = {
     "aidatatang_200zh": transcript_lists.list_aidatatang_200zh,
     "aishell1": transcript_lists.list_aishell1,
@@ -60,7 +60,7 @@ def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifes
     try:
         if not files.is_directory(corpus_dir) and not (corpus in _LISTS and files.exists(corpus_dir)):
             problem = "is not a directory" if files.exists(corpus_dir) else "does not exist"
-            raise errors.UserError(f"{flag}: {corpus_dir} {problem}; pass the directory of the corpus.")
+            raise errors.UserError(f"{flag}: {corpus_dir} {problem}; pass the corpus directory.")
         yield from CORPORA[corpus](corpus_dir)
     except OSError as error:
         if urls.is_remote(str(error.filename)):
@@ -71,7 +71,7 @@ def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifes
 
 
 def _name_directories(corpus_dirs: Sequence[str], flag: str) -> list[str]:
-    """Names each directory after the last components of its path, as many as needed for unique names."""
+    """Names each directory after as many of the last components of its path as unique names require."""
     paths = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
     for count in range(1, max(map(len, paths), default=1) + 1):
         names = ["/".join(components[-count:]).lstrip("/") for components in paths]

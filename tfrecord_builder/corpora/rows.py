@@ -1,4 +1,4 @@
-"""Reads the rows of utterance lists: lines of a table, or JSON objects, with column names from NAMES."""
+"""Reads the rows of utterance lists (table lines or JSON objects), with column names from NAMES."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfrecord_builder.corpora import json_lines, layout, segments, text_files
 from tfrecord_builder.data import manifest
 
 # Column names used by DeepSpeech, SpeechBrain, Coqui, Common Voice, NeMo, WeNet, Hugging Face's datasets and
-# spreadsheets, in lower case with underscores. A column with the first name takes precedence.
+# spreadsheets, in lower case with underscores. The first name in a list takes precedence.
 NAMES = {
     "id": "id utterance_id utt_id uttid utt key 编号 序号 音频编号".split(),
     "audio": (
@@ -35,7 +35,7 @@ NAMES = {
 RECORDINGS = (("audio",), ("text", "pinyin"))
 SENTENCES = (("text",), ("pinyin",))
 
-Row = dict[str, str]  # key of NAMES -> value
+Row = dict[str, str]  # key in NAMES -> value
 Needed = Sequence[tuple[str, ...]]  # required columns, such as RECORDINGS
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 _SPEECHBRAIN = {"ID", "duration", "wav"}  # columns in every SpeechBrain CSV; some also have audio_path
@@ -44,16 +44,16 @@ _DATA_ROOT = "{data_root}/"  # path prefix in SpeechBrain's JSON; SpeechBrain's 
 
 
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
-    """Reads a table with a header line; the separator is the one that yields the most known column names.
+    """Reads a table with a header line; uses the separator that yields the most known column names.
 
-    Empty lines are ignored. Values missing at the end of a line count as empty. A line may have more values
-    than there are columns only if the extra values are empty.
+    Empty lines are ignored. Values missing at the end of a line count as empty. A line may contain more
+    values than there are columns only if the extra values are empty.
 
     Yields:
         (where, row) for each line; `where` is "<file>: line <number>".
 
     Raises:
-        errors.UserError: the file cannot be read or lacks a column; or a line has too many values, an empty
+        errors.UserError: the file cannot be read or lacks a column, or a line has too many values, an empty
             id or audio, values that contradict each other, or a quoted value that ends on another line.
     """
     lines = enumerate(text_files.read_lines(path), 1)
@@ -71,7 +71,7 @@ def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Ro
 
 
 def _split(where: str, line: str, separator: str, header: str) -> list[str]:
-    """Splits a line; between tabs or vertical bars, quotes are literal unless the header has quotes too."""
+    """Splits a line; with tabs or vertical bars, quotes are literal unless the header contains quotes too."""
     if separator in "\t|" and '"' not in header:
         return line.split(separator)
     try:
@@ -86,7 +86,7 @@ def _split(where: str, line: str, separator: str, header: str) -> list[str]:
 def read_object(where: str, fields: dict[str, Any], needed: Needed = RECORDINGS) -> Row:
     """Converts a JSON object to a row.
 
-    Raises errors.UserError if a needed field is missing, or if a known field is neither text nor a number.
+    Raises errors.UserError if a required field is missing, or if a known field is neither text nor a number.
     """
     _check_columns(where, list(fields), needed, "add the field")
     return _read_row(where, list(fields), [_to_text(where, fields, name) for name in fields], needed)
@@ -99,8 +99,8 @@ def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None)
         where: the start of every error message (see read_table).
         path: the file that contains the row; see layout.resolve for relative audio paths.
         row: the row; if there is no id column, the id becomes <file>-<line>-<recording>, such as train-2-u1.
-        split: the split of the file. If None, it is the first folder of the audio path if that names a split,
-            and train otherwise. A split column takes precedence.
+        split: the split of the file. If None, the first folder of the audio path is used if the folder names
+            a split, otherwise train. A split column takes precedence.
 
     Raises:
         errors.UserError: the split or the segment is invalid.
@@ -148,7 +148,7 @@ def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: st
 def _read_row(
     where: str, header: Sequence[str], values: Sequence[str], needed: Needed, separator: str = ""
 ) -> Row:
-    """Maps keys of NAMES to values; if several columns belong to a key, uses a value that is not empty."""
+    """Maps keys in NAMES to values; if several columns belong to a key, uses any non-empty value."""
     if any(map(str.strip, values[len(header) :])):
         remedy = "quote values that contain {}" if separator in ",;" else "remove {} from the values"
         raise errors.UserError(

@@ -26,13 +26,13 @@ NAMES = {
 EMPTY = "segment ends at or before its start"
 SAMPLES = "segment times are in samples: set start, and end or duration, in seconds"
 
-_ROUNDING_SECONDS = 0.05  # accepted difference between end and start + duration, because tables are rounded
-_CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; otherwise, a channel is a number from 0
+_ROUNDING_SECONDS = 0.05  # accepted difference between end and start + duration, because times are rounded
+_CHANNELS = {"a": 0, "b": 1}  # sides of a telephone call; other channels are numbered from 0
 _RATES = (8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000)
 
 
 class Segment(NamedTuple):
-    """A segment of a recording; the fields mean the same as in manifest.Utterance."""
+    """A segment of a recording; the fields have the same meaning as in manifest.Utterance."""
 
     start_seconds: float = 0.0
     seconds: Optional[float] = None
@@ -93,6 +93,6 @@ def _read_channel(where: str, value: str) -> Optional[int]:
         return int(value)
     if value and value.lower() not in _CHANNELS:
         raise errors.UserError(
-            f"{where}: channel is {value!r}, expected a number (0 for the first), A or B; fix the line."
+            f"{where}: channel is {value!r}, expected a number from 0 up, A or B; fix the line."
         )
     return _CHANNELS.get(value.lower())

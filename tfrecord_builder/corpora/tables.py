@@ -1,4 +1,4 @@
-"""Corpora in the form of tables: manifest.tsv, tables from any source, Common Voice, LJSpeech, text."""
+"""Reads corpora in the form of tables: manifest.tsv, any other tables, Common Voice, LJSpeech, text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfrecord_builder.storage import files
 
 
 def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of corpus_dir/manifest.tsv."""
+    """Yields the utterances in corpus_dir/manifest.tsv."""
     path = os.path.join(corpus_dir, manifest.MANIFEST_FILE)
     if not files.exists(path) and (others := _list_tables(corpus_dir)):
         raise errors.UserError(
@@ -31,8 +31,8 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 # Common Voice in any language (commonvoice.mozilla.org): cv-corpus-<release>/<language>/{train,dev,test}.tsv
-# and clips/*.mp3. The splits are those of the release; they share no speakers. validated.tsv (a superset of
-# them), other.tsv and invalidated.tsv are not read. In releases from 2019, paths lack .mp3.
+# and clips/*.mp3. The release defines the splits, which share no speakers. validated.tsv (a superset of
+# the splits), other.tsv and invalidated.tsv are not read. In releases from 2019, paths lack .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
@@ -59,7 +59,7 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 # LJSpeech (keithito.com/LJ-Speech-Dataset) and corpora with the same layout: wavs/*.wav and metadata.csv,
 # which has neither a header nor quotes. Its columns are id, transcript, and often a normalised transcript
-# (numbers and abbreviations spelled out), which takes precedence. There is one speaker, and one split: train.
+# (numbers and abbreviations spelled out), which takes precedence. All lines are by one speaker and in train.
 #
 #     LJ001-0007|the earliest book printed with movable types, about 1455,|..., about fourteen fifty-five,
 
@@ -83,9 +83,9 @@ def list_ljspeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
         yield manifest.Utterance(name.strip(), audio, "LJ", text, "", "train")
 
 
-# Tables with a header line and one row per utterance: train, dev and test (or other names for these splits)
-# as .csv or .tsv; or Hugging Face's metadata.csv or metadata.jsonl, in the directory or in train/,
-# validation/ and test/; or a single table with any name, which can be passed instead of the directory.
+# Tables with a header line and one row per utterance. The directory contains train, dev and test (or other
+# names for these splits) as .csv or .tsv, or Hugging Face's metadata.csv or metadata.jsonl (also in train/,
+# validation/ and test/), or a single table with any name. A table can be passed instead of its directory.
 #
 #     id,audio,text,speaker
 #     u1,wav/u1.wav,"今天,天气很好",s1
@@ -130,7 +130,7 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
         raise errors.UserError(
             f"{path}: found {', '.join(tables[:5]) or 'no tables'}, expected train.csv or train.tsv "
             "(optionally with dev or valid, and test), metadata.csv or metadata.jsonl, train/metadata.csv, "
-            "or a single table; pass the directory that holds the tables, or the path of one table."
+            "or a single table; pass the directory that contains the tables, or the path of one table."
         )
     return lists
 
@@ -162,7 +162,7 @@ def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
     tables = layout.named_splits(names, ".tsv")
     if not tables and _WORDS not in names:
         raise errors.UserError(
-            f"{corpus_dir}: found no text corpus, which is train.tsv (or dev, valid, test) with the columns "
+            f"{corpus_dir}: found no text corpus, that is, train.tsv (or dev, valid, test) with the columns "
             "hanzi and pinyin, or dict.txt; pass the directory that contains these files."
         )
     if len(dict(tables)) < len(tables):

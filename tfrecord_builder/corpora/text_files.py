@@ -1,9 +1,9 @@
 """Reads the text files of a corpus line by line: UTF-8, UTF-16 with a byte order mark, or GB18030.
 
-Spreadsheet programs write the latter two. Much text in other encodings (Latin-1, Cyrillic, Korean) also
+Spreadsheet programs write UTF-16 and GB18030. Much text in other encodings (Latin-1, Cyrillic, Korean) also
 decodes as GB18030, but into rare characters. GB18030 is therefore accepted only if common hanzi are frequent
-in the result. charset-normalizer is not used, because in files with a single line, such as many transcripts,
-it mistakes GB18030 for Big5, and Cyrillic for GB18030.
+in the result. charset-normalizer is not used, because it mistakes GB18030 for Big5, and Cyrillic for GB18030,
+in files with a single line, such as many transcripts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tfrecord_builder.storage import files
 _ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or Chinese text in GB18030 (GBK)"
 _MAX_NOTES = 10  # maximum warnings about encodings; some corpora have one file per utterance
 _BLOCK_BYTES = 1 << 20
-_MIN_HANZI = 0.8  # minimum fraction among non-ASCII letters; Japanese decoded as GB18030 also has kana
-_MIN_FREQUENT = 0.1  # minimum fraction in _FREQUENT: Chinese text has about 0.5, other encodings 0.01
+_MIN_HANZI = 0.8  # minimum fraction of hanzi among non-ASCII letters; decoded Japanese also contains kana
+_MIN_FREQUENT = 0.1  # minimum fraction of _FREQUENT letters; about 0.5 in Chinese, 0.01 in other encodings
 _FREQUENT = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
     "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力"
@@ -60,7 +60,7 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
 
 
 def find_encoding(file: BinaryIO) -> Optional[str]:
-    """Returns the encoding of a file that is open at its first byte, or None if it is not supported."""
+    """Returns the encoding of a file that is open at its first byte, or None if it is unsupported."""
     if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
     with contextlib.suppress(UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Corpora with a transcript file for each recording or chapter: THCHS-30, ST-CMDS and LibriSpeech."""
+"""Reads corpora with a transcript file per recording or chapter: THCHS-30, ST-CMDS and LibriSpeech."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tfrecord_builder.corpora import layout, text_files
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# THCHS-30 (openslr.org/18): data/ has, for example, A11_0.wav and A11_0.wav.trn, whose three lines are hanzi,
-# pinyin with tones, and phones. train/, dev/ and test/ have .trn files whose only line is a path in data/.
+# THCHS-30 (openslr.org/18): data/ contains files such as A11_0.wav and A11_0.wav.trn, whose three lines are
+# hanzi, toned pinyin and phones. train/, dev/ and test/ contain .trn files whose one line is a path in data/.
 #
 #     绿 是 阳春 烟 景 ...                       ../data/A11_0.wav.trn
 #     lv4 shi4 yang2 chun1 yan1 jing3 ...
 #     l v4 sh ix4 ii iang2 ch un1 ...
 _TRN = ".wav.trn"
-_ARTEFACT = " l = "  # stray text in some lines of hanzi; it is not spoken
+_ARTEFACT = " l = "  # stray text that is not spoken, in some lines of hanzi
 
 
 def list_thchs30(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -50,8 +50,8 @@ def _read_trn(path: str) -> tuple[str, str, str]:
 
 
 # ST-CMDS (openslr.org/38): 20170001P00001A0001.{wav,txt,metadata}, all in one directory. There are no splits,
-# so all utterances are in train. A .txt file has one line, the transcript. A speaker's name, here P00001A,
-# includes the letter; this gives 855 speakers with 120 sentences each, as stated in the corpus description.
+# so all utterances are in train. A .txt file contains one line, the transcript. A speaker's name (here
+# P00001A) includes the letter. This yields 855 speakers with 120 sentences each, as the description says.
 _ST_CMDS_NAME = re.compile(r"\d{8}(P\d{5}[A-Z])\d{4}")
 
 
@@ -81,7 +81,7 @@ def list_st_cmds(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def list_librispeech(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every recording and for every transcript without one, chapter by chapter."""
+    """Yields an utterance for each recording and each transcript without a recording, chapter by chapter."""
     names = [name for name in files.list_names(corpus_dir) if name.split("-")[0] in manifest.SPLITS]
     parts = [name for name in names if files.is_directory(os.path.join(corpus_dir, name))]  # skips archives
     if not parts:

@@ -1,7 +1,8 @@
-"""Corpora of WAV files in folders, with one list of transcripts for the corpus or for each split.
+"""Reads corpora of WAV files in folders, with one list of transcripts per corpus or per split.
 
-Every reader yields an utterance for each recording, then one for each transcript without a recording, which
-the builder rejects and counts. openslr.org describes the layouts; Kaldi's egs/multi_cn reads them too.
+Every reader yields an utterance for each recording, then an utterance for each transcript without a
+recording, which the build rejects and counts. openslr.org describes the layouts, which Kaldi's egs/multi_cn
+reads too.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
     _check_unpacked(wav_dir, folders.values())
     if not any(map(files.is_directory, folders.values())):
         raise errors.UserError(
-            f"{corpus_dir}: found none of AISHELL-1's folders wav/train, wav/dev and wav/test; first unpack "
-            "the archives of the speakers in wav/."
+            f"{corpus_dir}: found none of AISHELL-1's folders wav/train, wav/dev and wav/test; unpack the "
+            "speakers' archives in wav/ first."
         )
 
     def find_folder(utterance_id: str) -> tuple[str, str]:
@@ -117,7 +118,7 @@ def _split_pairs(line: str) -> _Transcript:
 #     38_5716_20170914202211.wav	38_5716	嗨天气寒冷记得添衣保暖哦
 #
 # FIL (a filled pause) and SPK (speaker noise), with or without brackets, and other capitals in brackets are
-# not words; they are replaced by spaces.
+# not words, and are replaced by spaces.
 _MARKS = re.compile(r"\[ *[A-Z]+ *\]|< *[A-Z]+ *>|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
 _UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that directory"
 
@@ -145,8 +146,8 @@ def _list_magicdata_split(split: str, folder: str) -> Iterator[manifest.Utteranc
 
 
 # Primewords Set 1 (openslr.org/47): audio_files/0/00/*.wav, in folders named after the first character and
-# the first two characters of the file name, and set1_transcript.json, a single array. It has two entries for
-# 518 recordings; the first one is used. All utterances are in train.
+# the first two characters of the file name, and set1_transcript.json, a single array. For 518 recordings,
+# the array contains two entries, of which the first is used. All utterances are in train.
 #
 #     {"id": "...", "user_id": "...", "file": "00a1ca32-3ad8-4f62-bb16-7346fca03444.wav", "text": "...", ...}
 
@@ -174,13 +175,13 @@ def _pair(
     find_folder: Callable[[str], tuple[str, str]],
     is_folder_speaker: bool = True,
 ) -> Iterator[manifest.Utterance]:
-    """Yields an utterance for every recording, then one for every transcript without a recording.
+    """Yields an utterance for every recording, then an utterance for every transcript without a recording.
 
     Args:
-        folders: for each split, the folder that contains its .wav files, at any depth; file names are ids.
+        folders: maps each split to the folder that contains its .wav files at any depth; file names are ids.
         transcripts: maps each id to its transcript.
         find_folder: maps the id of a missing recording to its split and its folder within the split's folder.
-        is_folder_speaker: True if a recording's folder is its speaker unless the transcript names one.
+        is_folder_speaker: True if folder names are speaker names; the transcript's speaker takes precedence.
     """
     missing = dict(transcripts)
 

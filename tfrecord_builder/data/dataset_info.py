@@ -1,6 +1,7 @@
-"""Reads and writes dataset_info.json, which describes a data directory; training needs no flags for it.
+"""Reads and writes dataset_info.json, which describes a data directory.
 
-It is written last: a directory without it is incomplete.
+Because of this file, training needs no flags for the data. The file is written last, so a directory without
+the file is incomplete.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
 
 
 def is_known_speaker(speaker: str) -> bool:
-    """Returns whether the speaker is known: not "", nor "<directory>/" as in builds from several corpora."""
+    """Returns False for an unknown speaker: "", or "<directory>/" in builds from several corpora."""
     return bool(speaker) and not speaker.endswith("/")
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardInfo:
-    """A TFRecord file; items_sha256 is the hash of its .jsonl file, or empty if it has none."""
+    """A TFRecord file; items_sha256 is the hash of its .jsonl file, or empty if there is no such file."""
 
     file: str
     num_records: int
@@ -56,7 +57,7 @@ class ShardInfo:
 
     def __post_init__(self):
         if not re.fullmatch("[^/\0\ud800-\udfff]+", self.file):
-            raise errors.UserError(f"shard is {self.file!r}, expected the name of a file in the directory")
+            raise errors.UserError(f"shard is {self.file!r}, expected a file name without a directory")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,10 +65,10 @@ class SplitInfo:
     """Statistics and shards of one split.
 
     Attributes:
-        frame_lengths, token_lengths: map from a length to the number of utterances that have it.
+        frame_lengths, token_lengths: map from a length to the number of utterances with this length.
         num_sentences: number of distinct transcripts, or of pronunciations if there are no transcripts.
         shared_sentences, shared_speakers: map from the name of another split to the number of sentences or
-            speakers that are also in it.
+            speakers that also occur in that split.
     """
 
     num_utterances: int
@@ -99,13 +100,15 @@ class DatasetInfo:
         token_type: unit of the tokens, one of vocabulary.TOKEN_TYPES.
         tokens_sha256, characters_sha256, readings_sha256: hex digests of tokens.txt, characters.txt and
             readings.tsv.
-        feature_mean, feature_stddev: for each bin, over all train frames; empty for text-only data.
+        feature_mean, feature_stddev: mean and standard deviation of each bin over all train frames; empty for
+            text-only data.
         splits: map from the name of a split to its SplitInfo.
         num_rejected: number of rejected utterances in all splits.
-        config_sha256: hex digest of all settings that affect the records, except corpus and vocabularies.
+        config_sha256: hex digest of all settings that affect the records, except the corpus and vocabularies.
         bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
         token_counts: number of occurrences of each token in the train split, by token id.
-        rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if there is none.
+        rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if a file
+            does not exist.
 
     Raises:
         errors.UserError: fbank_dtype or token_type is unknown.
@@ -164,7 +167,7 @@ class DatasetInfo:
         """Returns the paths of a split's shards; raises UserError if one is missing or has another size."""
         if split not in self.splits:
             raise errors.UserError(
-                f"{data_dir}: split {split!r} does not exist, expected one of "
+                f"{data_dir}: split {split!r} does not exist; existing splits: "
                 f"{', '.join(sorted(self.splits))}"
             )
         return [_check_shard(data_dir, shard) for shard in self.splits[split].shards]

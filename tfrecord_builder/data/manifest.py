@@ -20,12 +20,12 @@ class Utterance:
         audio: path of the recording; None in a text-only corpus.
         speaker: name or id of the speaker; empty if unknown.
         text: transcript as the corpus writes it.
-        pinyin: pronunciation, tokens separated by spaces; empty if the corpus has none.
+        pinyin: pronunciation as tokens separated by spaces; empty if the corpus has none.
         split: "train", "dev" or "test".
         start_seconds: start of the utterance in the recording.
         seconds: duration of the utterance; None to read to the end of the recording.
-        channel: channel to read, from 0; None for the mean of all channels.
-        problem: reason why the utterance is already rejected by the corpus; empty if it is not.
+        channel: number of the channel to read, starting at 0; None for the mean of all channels.
+        problem: reason why the corpus reader rejects the utterance; empty if it does not.
         speed: speed factor to apply to the recording, which also changes the pitch.
         volume_db: gain in dB to apply to the recording.
     """
@@ -45,7 +45,7 @@ class Utterance:
 
 
 def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
-    """Writes a manifest for --corpus=manifest, with audio paths relative to its directory.
+    """Writes a manifest for --corpus=manifest, with audio paths relative to the manifest's directory.
 
     Symbolic links are resolved first, because `..` after a link is the parent of the link's target.
     """

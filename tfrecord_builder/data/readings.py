@@ -1,4 +1,4 @@
-"""Reads and writes readings.tsv: the characters for each syllable, in lines `syllable<TAB>characters`."""
+"""Reads and writes readings.tsv, whose lines list the characters for each syllable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Readings:
     def load(cls, path: str) -> Readings:
         """Reads a file that `save` wrote.
 
-        Raises errors.UserError if the file is missing, or a line is not a syllable, a tab and characters.
+        Raises errors.UserError if the file is missing or a line is not of the form syllable<TAB>characters.
         """
         pairs = {}
         for number, line in enumerate(vocabulary.read_lines(path, "readings"), start=1):

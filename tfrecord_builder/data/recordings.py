@@ -1,4 +1,4 @@
-"""Finds the recording of each record in the .jsonl file of its shard (written by building/sharding.py).
+"""Finds the recording of each record in its shard's .jsonl file, which building/sharding.py writes.
 
 {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", ...}, "stamp": [43218, ...], "variant": null}
 """
@@ -21,13 +21,13 @@ _PLAYABLE = ("http://", "https://", "file://")
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """An audio file, or the segment of it that holds an utterance.
+    """An audio file, or a segment of an audio file, that contains an utterance.
 
     Attributes:
         path: path of the file at the time of the build.
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
-        channel: channel of the utterance, from 0; None for the mean of all channels.
+        channel: number of the utterance's channel, starting at 0; None for the mean of all channels.
         num_bytes: size of the file when the data were built; None if unknown.
         is_augmented: True if the record is an augmented copy.
     """
@@ -41,7 +41,7 @@ class Recording:
 
 
 def url(audio: str, start_seconds: float, seconds: Optional[float]) -> str:
-    """Returns a URL for a browser to play a file or a segment of it; empty if browsers cannot open it."""
+    """Returns a URL that plays a file or segment in a browser; empty if browsers cannot open the file."""
     if "://" in audio and not audio.startswith(_PLAYABLE):
         return ""
     whole = audio if "://" in audio else pathlib.Path(os.path.abspath(audio)).as_uri()

@@ -1,4 +1,4 @@
-"""Converts a record to a serialised tf.train.Example and back. Its features are:
+"""Converts records to serialised tf.train.Examples and back. An example has these features:
 
     utterance_id, speaker, transcript, pronunciation   bytes, UTF-8
     token_ids, character_ids, num_frames, duration_ms  int64
@@ -30,7 +30,7 @@ _STRING_KEYS = ("utterance_id", "speaker", "transcript", "pronunciation")
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """An utterance as it is stored in the data.
+    """An utterance as stored in a data directory.
 
     Attributes:
         pronunciation: tokens separated by spaces.
@@ -51,7 +51,7 @@ class Record:
 
 
 def make_example(record: Record) -> bytes:
-    """Serialises a record, always to the same bytes; raises ValueError if fbank has a wrong dtype or rank."""
+    """Serialises a record deterministically; raises ValueError if fbank has a wrong dtype or rank."""
     example = tf.train.Example()
     features = example.features.feature
     for key in _STRING_KEYS:
@@ -81,7 +81,7 @@ def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
 
 
 def count(serialized: bytes, key: str) -> int:
-    """Returns the num_frames, num_tokens or num_characters (`key`) of a serialised record."""
+    """Returns a serialised record's num_frames, num_tokens or num_characters, depending on `key`."""
     features = tf.train.Example.FromString(serialized).features.feature
     if key == "num_frames":
         return features[key].int64_list.value[0]
@@ -89,7 +89,7 @@ def count(serialized: bytes, key: str) -> int:
 
 
 def masked_crc(data: bytes) -> int:
-    """Returns the CRC32C of data as stored in TFRecord files: masked like Mask in lib/hash/crc32c.h."""
+    """Returns the CRC32C of data, masked as in TFRecord files (Mask in TensorFlow's lib/hash/crc32c.h)."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -117,8 +117,8 @@ def read_shard(path: str) -> Iterator[bytes]:
     """Yields the serialised records of a local TFRecord file in order, and verifies their checksums.
 
     Raises:
-        tf.errors.DataLossError: a record is damaged or truncated; the message gives the record's position.
-        tf.errors.NotFoundError: there is no such file.
+        tf.errors.DataLossError: a record is damaged or truncated; the message states the record's position.
+        tf.errors.NotFoundError: the file does not exist.
     """
     return tf.compat.v1.io.tf_record_iterator(path)
 
@@ -148,8 +148,9 @@ def parse_batch(
         fbank_dtype: dtype of the stored features, "float16" or "float32".
 
     Returns:
-        Dict: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32 [batch,
-        max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32 [batch].
+        Dict of tensors: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32
+        [batch, max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32
+        [batch].
         If num_bins is set, also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32
         [batch].
 

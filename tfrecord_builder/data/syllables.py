@@ -48,7 +48,7 @@ _FINALS_OF = {
 }
 _FINALS_OF = {initial: frozenset(finals.split()) for initial, finals in _FINALS_OF.items()}
 
-# Irregular spellings of syllables without an initial; in others, y or w just replaces i or u: yan is i + an.
+# Irregular spellings of syllables without an initial; in regular ones, y or w replaces i or u: yan is i + an.
 _ZERO_INITIAL = {"yi": "i", "yin": "in", "ying": "ing", "you": "iou", "wu": "u", "wei": "uei", "wen": "uen"}
 _ZERO_INITIAL |= {"yu": "v", "yue": "ve", "yuan": "van", "yun": "vn", "r": "er"}
 _ZERO_INITIAL |= {"y": "", "w": ""}  # not syllables by themselves
@@ -59,7 +59,7 @@ _UMLAUT = {"u": "v", "ue": "ve", "uan": "van", "un": "vn"}  # v is written as u 
 INITIAL = "zh|ch|sh|[bpmfdtnlgkhjqxrzcs]"  # patterns for tokens of type initial_final
 FINAL = "-?[a-zê]+[1-5]"
 # Patterns and replacements, applied in order, that turn initials and finals separated by two spaces into
-# syllables separated by one. They mean the same in Python's re and in TensorFlow's RE2.
+# syllables separated by one space. The patterns mean the same in Python's re and in TensorFlow's RE2.
 JOIN_RULES = (
     (rf"(^| )({INITIAL})  ({FINAL})( |$)", r"\1\2\3\4"),
     (rf"(^| )({INITIAL})iou(r?[1-5])", r"\1\2iu\3"),
@@ -83,8 +83,8 @@ def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     Er-hua is part of the final: "dianr3" is ("d", "ianr", "3"). The suffix "r5" alone is ("", "er", "5").
 
     Returns:
-        An element of INITIALS, one of FINALS (followed by "r" for er-hua) and one of TONES; None if the token
-        is not a syllable.
+        One element each of INITIALS, FINALS (followed by "r" for er-hua) and TONES; None if the token is not
+        a syllable.
     """
     spelling, tone = token[:-1], token[-1:]
     if not spelling or tone not in TONES:
@@ -111,7 +111,7 @@ def without_tone(token: str) -> str:
 
 
 def capitalise(token: str) -> str:
-    """Converts Latin letters to capitals (A, ZH), to distinguish them from toneless syllables and parts.
+    """Capitalises Latin letters (A, ZH), to distinguish them from toneless syllables and their parts.
 
     A token with any other character, such as a digit, is returned unchanged.
     """
@@ -121,7 +121,7 @@ def capitalise(token: str) -> str:
 def split_initial_final(token: str) -> tuple[str, ...]:
     """Splits a syllable into its initial, if it has one, and its toned final: zhong1 is ("zh", "ong1").
 
-    Any other token remains one token (see capitalise), as does the suffix r5, which would become er5.
+    Any other token remains one token (see capitalise), and so does the suffix r5, which would become er5.
     """
     parts = split_syllable(token)
     if parts is None or token[:-1] == "r":
@@ -131,7 +131,7 @@ def split_initial_final(token: str) -> tuple[str, ...]:
 
 
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
-    """Returns a matrix of each token's parts, with which tokens that sound alike can share parameters.
+    """Returns a matrix of each token's parts, so that tokens that sound alike can share parameters.
 
     Args:
         tokens: tokens of any vocabulary; if a token is not a toned syllable, its row is all zeros.
@@ -171,7 +171,7 @@ def _list_parts(token: str) -> list[tuple[str, ...]]:
 
 
 def _split_toneless(spelling: str) -> tuple[str, Optional[str]]:
-    """Splits a toneless syllable into its initial and its final, which is None if there is no such final."""
+    """Splits a toneless syllable into its initial and its final; the final is None if it is invalid."""
     if spelling in ("m", "n", "ng"):  # interjections
         return "", spelling
     if spelling[0] in "yw" or spelling == "r":

@@ -17,7 +17,7 @@ WORD_START = "\u2581"  # SentencePiece's mark for a space before a subword
 
 
 class Joining(NamedTuple):
-    """Rules for joining tokens into text: a separator, then ordered replacements (for re and RE2)."""
+    """Rules for joining tokens into text: a separator, and ordered replacements that work in re and RE2."""
 
     separator: str
     rules: tuple[tuple[str, str], ...] = ()
@@ -49,7 +49,7 @@ class Vocabulary:
     unknown_id = 0
 
     def __init__(self, tokens: Sequence[str]):
-        """Raises UserError if <unk> is not first, or a token is empty, a duplicate or contains whitespace."""
+        """Raises UserError if <unk> is not first, or a token is empty, is a duplicate or has whitespace."""
         self.tokens = tuple(tokens)
         _check_tokens(self.tokens)
         self.size = len(self.tokens)
@@ -60,7 +60,7 @@ class Vocabulary:
 
     @classmethod
     def build(cls, token_sequences: Iterable[Iterable[str]]) -> Vocabulary:
-        """Returns a vocabulary of <unk> followed by all tokens that occur, sorted."""
+        """Returns a vocabulary of <unk> followed by all tokens in the sequences, sorted."""
         seen = {token for tokens in token_sequences for token in tokens}
         return cls([UNKNOWN, *sorted(seen - {UNKNOWN})])
 
@@ -105,7 +105,7 @@ class Vocabulary:
 
 
 def read_lines(path: str, content: str) -> list[str]:
-    """Returns the lines of a vocabulary or readings file; `content` is its name in messages.
+    """Returns the lines of a vocabulary or readings file; messages call it a `content` file.
 
     Raises errors.UserError if the file cannot be read or is not UTF-8.
     """
@@ -119,7 +119,7 @@ def read_lines(path: str, content: str) -> list[str]:
 
 
 def join_tokens(tokens: Iterable[str], token_type: str) -> str:
-    """Joins tokens into text: syllables with spaces between them, characters and subwords without.
+    """Joins tokens into text: syllables with spaces between them, characters and subwords without spaces.
 
     Initials and finals are combined into syllables. Raises ValueError if token_type is not in TOKEN_TYPES.
     """

@@ -1,7 +1,7 @@
 """Corrects the dictionary's readings of hanzi whose pronunciation depends on the surrounding words.
 
     得    de5 after a verb or an adjective (跑得很快); dei3, "must", after an adverb or a pronoun (你得走了)
-    地    de5 between an adverb of several hanzi and the word that it modifies (慢慢地走), not in nouns (盆地)
+    地    de5 between an adverb of several hanzi and the word that it modifies (慢慢地走); not in nouns (盆地)
     为    wei2 after a verb that it completes, or before a number (称为, 意为, 比例为五点二)
     长    zhang3 for people (as in the dictionary), chang2 next to a measure or after a degree adverb (很长)
     只    zhi1 after a numeral, 这, 那, 哪, 几 or 犬 (两只手)
@@ -9,11 +9,11 @@
     子    zi3 in words where it is not a suffix (男子, 电子)
     个    ge5 after 是, 有 and 了
     教 还 种: as verbs jiao1, huan2 and zhong4 (教我, 还钱, 种了)
-    words whose last tone is neutral in the list of the national Putonghua proficiency test
+    words whose last syllable is neutral in the list of the national Putonghua proficiency test
     (普通话水平测试用必读轻声词语表), except those that are usually spoken with a full tone (时候, 故事)
     reduplicated verbs: 数一数 shu3, 量了量 liang2, 教教 jiao1 jiao5
 
-Most rules were developed on one half of CSMSC's sentences; docs/results.md has results for the other half.
+Most rules were developed on half of CSMSC's sentences; docs/results.md reports results for the other half.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Hanzi that determine how the hanzi after them (or beside them) is read; see _RULES.
+# Hanzi that determine how the following or a neighbouring hanzi is read; see _RULES.
 _NUMERALS = "一二两三四五六七八九十百千万亿几零〇半多"
 _BEFORE_DEI = "就还也只可都总非必吧我你您他她它们俺咱"
 _BEFORE_WEI = (
@@ -105,8 +105,8 @@ def _read(position, hanzi, before, after, rules):
     yield from [(position, reading) for reading in readings][:1]
 
 
-# Readings for each hanzi, and the patterns that select them. A pattern is searched for in "before|after", two
-# hanzi on each side; the first match wins.
+# Readings for each hanzi, and the patterns that select them. A pattern is searched for in "before|after",
+# with up to two hanzi on each side of the bar; the first match wins.
 _RULES = {
     "得": (
         ("de2", rf"(?:^|[{_BEFORE_DEI}])\|了(?!解)"),

@@ -1,4 +1,4 @@
-"""Labels utterances with a normalised transcript, tokens and, if they align one to one, characters."""
+"""Labels utterances with a normalised transcript, tokens, and any characters that align with the tokens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tfrecord_builder.data import manifest, syllables, vocabulary
 from tfrecord_builder.labels import normalisation, numerals, subwords, tokenisation
 from tfrecord_builder.program import config_flags
 
-# Functions that turn a syllable into tokens, one for each pinyin token type.
+# Functions that split a syllable into tokens, one function per pinyin token type.
 _SPLIT_SYLLABLE = {
     "syllable": lambda token: (token,),
     "toneless": lambda token: (syllables.without_tone(token),),
     "initial_final": syllables.split_initial_final,
 }
-PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # their tokens align one to one with characters
-# Flags that work only with some token types, and these types.
+PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # token types whose tokens align one to one with characters
+# Flags that work only with some token types, mapped to these token types.
 _TOKEN_TYPES_OF = {
     "user_dictionary": tuple(_SPLIT_SYLLABLE),
     "tone_sandhi": ("syllable", "initial_final"),
@@ -30,13 +30,13 @@ _TOKEN_TYPES_OF = {
 
 @dataclasses.dataclass(frozen=True)
 class LabelConfig(config_flags.Checked):
-    """Settings that decide how transcripts and pinyin become tokens."""
+    """Settings for the conversion of transcripts and pinyin to tokens."""
 
     token_type: str = config_flags.setting(
         "syllable",
         "unit of the tokens: syllable (zhong1), toneless (zhong), initial_final (zh ong1), character, or bpe "
-        "(subwords, for any language); a language model needs syllable or toneless. A Latin letter is one "
-        "token, in upper case with toneless and initial_final; only bpe joins letters into subwords",
+        "(subwords, for any language); a language model needs syllable or toneless. Each Latin letter is "
+        "one token (in upper case with toneless and initial_final); only bpe joins letters into subwords",
         choices=vocabulary.TOKEN_TYPES,
     )
     user_dictionary: str = config_flags.setting(
@@ -53,8 +53,8 @@ class LabelConfig(config_flags.Checked):
         "keep",
         "what to do with digits in transcripts: keep (each digit is a token; points and signs are dropped) "
         "or read (23个 becomes 二十三个, 2026年 二零二六年, 8:30 八点三十分, 12.5% 百分之十二点五; "
-        "see docs/numbers.md); if the corpus has pinyin, numbers are read only where that makes the "
-        "transcript align with it",
+        "see docs/numbers.md); if the corpus has pinyin, numbers are read only where this makes the "
+        "transcript align with the pinyin",
         choices=("keep", "read"),
     )
     bpe_vocab_size: int = config_flags.setting(
@@ -76,8 +76,8 @@ class LabelConfig(config_flags.Checked):
 class Labels:
     """The labels of one utterance.
 
-    `characters` is empty if the characters do not align one to one with the tokens, and for token types that
-    are not in PAIRED_TOKEN_TYPES.
+    `characters` is empty if the characters do not align one to one with the tokens, or if the token type is
+    not in PAIRED_TOKEN_TYPES.
     """
 
     transcript: str  # normalised; empty if the corpus has only a pronunciation
@@ -86,7 +86,7 @@ class Labels:
 
 
 class Labeller:
-    """A function that labels utterances, depending only on them and on the constructor's arguments."""
+    """Labels utterances; the labels depend only on the utterance and the constructor's arguments."""
 
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
         """Loads the user's dictionary, if there is one, and the SentencePiece model if the token type is bpe.
@@ -120,7 +120,7 @@ class Labeller:
         return Labels(transcript, tuple(tokens), tuple(characters))
 
     def has_unclear_numbers(self, utterance: manifest.Utterance) -> bool:
-        """Returns True if the labels come from the transcript and may lose part of a number in it."""
+        """Returns True if the labels come from the transcript and may lose part of one of its numbers."""
         uses_transcript = self.config.token_type not in _SPLIT_SYLLABLE or not utterance.pinyin
         return uses_transcript and numerals.is_unclear(utterance.text, self.config.numbers)
 
@@ -129,7 +129,7 @@ class Labeller:
         return normalisation.count_left_out(_read_numbers(utterance, self.config))
 
     def unknown_syllables(self, utterance: manifest.Utterance, transcript: str) -> list[str]:
-        """Returns the tokens in the corpus's pinyin that should be syllables but are not; [] if unused."""
+        """Returns tokens in the corpus's pinyin that are invalid syllables; [] if the pinyin is not used."""
         is_used = self.config.token_type in _SPLIT_SYLLABLE
         return tokenisation.unknown_syllables(utterance.pinyin, transcript) if is_used else []
 
@@ -140,13 +140,13 @@ class Labeller:
         return pinyin.PinyinReader(self._phrases, self.config.tone_sandhi)
 
     def _read(self, text: str) -> list[str]:
-        """Returns a transcript's pinyin, read phrase by phrase: words and tone sandhi never cross a pause."""
+        """Returns a transcript's pinyin, phrase by phrase, so that words and sandhi never cross a pause."""
         phrases = normalisation.split_phrases(text)
         return [syllable for phrase in phrases for syllable in self._reader.read(phrase)]
 
 
 def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
-    """Returns an utterance's normalised transcript without its tokens; subwords are learned from these."""
+    """Returns an utterance's normalised transcript, without tokenising it; used to learn subwords."""
     return normalisation.normalise(_read_numbers(utterance, config))
 
 

@@ -1,4 +1,4 @@
-"""Normalises transcripts: every transcript goes through STEPS, in order.
+"""Normalises transcripts by applying the functions in STEPS, in order.
 
     normalise("\ufeffＯ Ｐ  Ａ（淮海 店）\r\n")  ->  "o p a淮海店"
 
@@ -31,15 +31,15 @@ _SAME |= dict(enumerate("乀一丨丿丿丶𠃍乛𠃊𠃎𠄌亅𡿨𠃋乀𠃑
 _ENCLOSED = "[Ⅰ-ↂ①-⒛⓪-⓿❶-➓〡-〩㈠-㈩㉑-㉟㊀-㊉㊱-㊿]"  # single characters that stand for numbers
 _WORDS = "加 等于 乘 除以 小于 大于 约等于 不等于 小于等于 大于等于 正负 根号 无穷大 度 加加 摄氏度 华氏度"
 _SYMBOL_WORDS = dict(zip((*"+=×÷<>≈≠≤≥±√∞°", "++", "°c", "°f"), _WORDS.split()))
-# Symbols to replace with words. A match without a group is kept: tags (<b>), and × as a gap in a name
-# (张×同学). The + in +1 is silent and does not match.
+# Symbols to replace with words. A match without a group is left unchanged: a tag (<b>), or × as a gap in a
+# name (张×同学). The + in +1 is silent and does not match.
 _SYMBOL = re.compile(
     rf"<[^<>]*>|(?<=[{_HANZI}])×(?=[{_HANZI}])|(?<=[\w)]) ?([+=×÷<>≈≠≤≥]) ?(?=[\w(√±∞])|(?<=\w)(\+\+?)(?!\+)"
     r"|([±√≈≤≥]|[<>](?= ?[0-9]))(?= ?[\w(])|(∞|(?<=\w)°(?![CcFf])|°[CcFf](?![A-Za-z]))"
 )
 _GAPS = "⺀□〓\ufffc\ufffd⿰⿱⿲⿳⿴⿵⿶⿷⿸⿹⿺⿻\u2ffc\u2ffd\u2ffe\u2fff"  # marks for missing characters
-# Character categories (see `_categorise`) and their names: those that make a transcript unreadable, and those
-# that are left out of transcripts.
+# Character categories (see `_categorise`) and their names. A character in _UNREADABLE makes a transcript
+# unreadable; a character in _LEFT_OUT is left out of the transcript.
 _UNREADABLE = dict(Co="private use", Cc="control character", Cs="unpaired surrogate", Cn="unassigned")
 _LEFT_OUT = {
     "Cf": "zero-width characters",
@@ -62,7 +62,7 @@ def split_phrases(transcript: str) -> list[str]:
 
 
 def find_traditional(characters: Iterable[str]) -> dict[str, str]:
-    """Maps traditional characters to their simplified forms, where `characters` contains both."""
+    """Maps traditional characters to their simplified forms if `characters` contains both forms."""
     import wetext  # slow to import
 
     hanzi = "".join(sorted(filter(is_hanzi, characters)))
@@ -76,7 +76,7 @@ def is_hanzi(text: str) -> bool:
 
 
 def compose(text: str) -> str:
-    """Returns the text in NFKC, with hanzi for radicals: Ａ becomes A, ①② becomes 1、2, m² becomes 平方米."""
+    """Converts the text to NFKC, and radicals to hanzi: Ａ becomes A, ①② becomes 1、2, m² becomes 平方米."""
     metres = re.sub("(?<![A-Za-z])m³|㎥", "立方米", re.sub("(?<![A-Za-z])m²|㎡", "平方米", text))
     separated = re.sub(f"(?<={_ENCLOSED})(?=[0-9]|{_ENCLOSED})|(?<=[0-9])(?={_ENCLOSED})", "、", metres)
     digits = re.sub(_ENCLOSED, lambda match: str(int(unicodedata.numeric(match[0]))), separated)
@@ -84,7 +84,7 @@ def compose(text: str) -> str:
 
 
 def say_symbols(text: str) -> str:
-    """Replaces symbols that are read aloud with words; the text must be composed. a+b=c becomes a加b等于c."""
+    """Replaces symbols that are read aloud with words, in composed text: a+b=c becomes a加b等于c."""
     return _SYMBOL.sub(lambda m: _SYMBOL_WORDS[m[m.lastindex].lower()] if m.lastindex else m[0], text)
 
 
@@ -138,7 +138,7 @@ def _name_unreadable(character: str) -> str:
 
 
 def _drop_spaces(text: str) -> str:
-    """Keeps one space between words, and none next to a hanzi."""
+    """Keeps one space between words, but no space next to a hanzi."""
     return _SPACE_NEXT_TO_HANZI.sub("", " ".join(text.split()))
 
 

@@ -1,7 +1,7 @@
 """Converts the numbers in a transcript to hanzi, as they are read in Mandarin (docs/numbers.md).
 
 The grammar comes from WeTextProcessing. The rules here run first and rewrite what the grammar would misread.
-Text does not always show what a number means: the hyphen in 歼-20 could be a minus sign.
+The text alone does not always show what a number means: the hyphen in 歼-20 could be a minus sign.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _LOSS = re.compile(
     r"[0-9]年?[.:/~+*×÷=^·—–'′-][0-9]|(?<![0-9A-Za-z])[-+.][0-9]|[¥$€£<>≈±√≤≥=×÷*#] ?[0-9]"
     r"|[0-9] ?[%‰°℃¥$€£#+/′″]|[A-Za-z]\^[0-9]|[0-9] ?[cdk]m[23]"
 )
-# A minus, or a hyphen in a name such as 歼-20, unless a unit follows; a hyphen that only separates; adjacent
-# amounts.
+# Matches text that can be read in several ways: a minus sign or a hyphen in a name such as 歼-20 (unless a
+# unit follows), a hyphen that only separates, or adjacent amounts.
 _HYPHEN = re.compile(
     r"(?![年月日]|(?<=[0-9])[点时分])[\u4e00-\u9fff]-[0-9]+(?!\.?[0-9]| ?[%℃°度])"
     r"|[0-9]-[\u4e00-\u9fff]|[-–] +[0-9]|[0-9A-Za-z][¥$€£][0-9]"
 )
-# _PAIR matches two numbers; if the first is not the smaller one, they are a score, a difference, 24/7 or a
-# date. _DAY matches a date such as 02/29 or 12-25.
+# _PAIR matches two numbers; if the first is not smaller than the second, the pair is a score, a difference,
+# 24/7 or a date. _DAY matches a date such as 02/29 or 12-25.
 _PAIR = re.compile(r"(?<![0-9A-Za-z./:-])([0-9]+)[/-]([0-9]+)(?![0-9./:=-])")
 _DAY = re.compile(
     r"(?<![0-9A-Za-z./:-])(?:1[0-2]|0?[1-9])(?:/(?:1[3-9]|2\d|3[01]|0[1-9])(?![\d./])"
     r"|-(?:[12]?\d|3[01])(?! ?[\w./:=%‰°℃-]))"
 )
-# _RUN matches text without a break; _WHOLE matches runs that the grammar reads completely after the rules.
+# _RUN matches text without a break; _WHOLE matches a run that the grammar reads completely.
 _RUN = re.compile(r"(?:[^\s\u2018-\u201f\u2600-\u9fff\uf900-\U0003ffff!?,:;()\[\]{}]|(?<=\d)[ ,:](?=\d))+")
 _EDGES = re.compile(r"^(?:—|\.\.+)+|[.~·—]+$")
 _PLAIN = r"(?:0|[1-9][0-9]*(?!\.)|0(?=\.)|[1-9][0-9]{0,7}(?=\.))(?:\.[0-9]+)?"
@@ -52,7 +52,7 @@ _WHOLE = re.compile(
     r"|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d+(?:\.\d+){3}"
 )
 _QUOTED = re.compile(r"(?<![0-9])([\"'])([^\"']*)\1")
-# A sign that remains between two numbers in hanzi.
+# Matches a sign that remains between two numbers in hanzi.
 _READ = "[零一二三四五六七八九十百千万亿两半]"
 _LEFT = re.compile(rf"{_READ}[^\w\s、,。;!?()\"'\u2018-\u201f\u3008-\u3011]+{_READ}")
 
@@ -106,7 +106,7 @@ def _spell(match: re.Match) -> str:
 
 
 def _join(match: re.Match) -> str:
-    """Returns a grouped number (1,000) without separators; in hanzi if it would be misread as a code."""
+    """Returns a grouped number (1,000) without separators, or in hanzi if digits would look like a code."""
     digits, following = re.sub("[, ']", "", match[0]), match.string[match.end() :]
     if not 4 < len(digits) < 13 or re.match(r"\.[0-9]|[元人米A-Za-z%‰°]", following):
         return digits
@@ -128,7 +128,7 @@ def _read_decimal(match: re.Match) -> str:
 
 
 def _name(match: re.Match) -> str:
-    """Reads the number after letters whole if it is small or round (F16, G20), else by digits (N95, C919)."""
+    """Reads the number after letters as a whole if small or round (F16, G20), else digit by digit (N95)."""
     letters, number = match.groups()
     is_spelled = len(number) > 2 or (int(number) > 30 and number[-1] != "0")
     return letters + (number.translate(_DIGITS) if is_spelled else _grammar().normalize(number))

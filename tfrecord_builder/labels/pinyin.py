@@ -1,4 +1,4 @@
-"""Converts hanzi to toned syllables (spelled as in syllables.py) with pypinyin's and the user's dictionary.
+"""Converts hanzi to toned syllables (spelled as in syllables.py) with pypinyin's dictionary and the user's.
 
     PinyinReader().read("o p a淮海店")  ->  o p a huai2 hai3 dian4
 
@@ -31,10 +31,10 @@ _FORM = "phrase<TAB>pin1 yin1"  # format of a line in the user's dictionary
 
 
 class PinyinReader:
-    """A converter from transcripts to toned syllables, with pypinyin's dictionary and one user's phrases."""
+    """Converts transcripts to toned syllables with pypinyin's dictionary and one user's phrases."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
-        """Stores phrases (or single hanzi) and their syllables; `has_sandhi` applies sandhi to all others."""
+        """Stores phrases or single hanzi with their syllables; `has_sandhi` applies sandhi to other words."""
         self._user_phrases = dict(user_phrases or {})
         self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi
@@ -77,7 +77,8 @@ class PinyinReader:
     def _cut(self, hanzi: str) -> list[str]:
         """Splits hanzi from left to right into the longest words in pypinyin's dictionary.
 
-        With tone sandhi, a word is part of one jieba word or joins whole ones: 还书, but not 人参 in 人参加.
+        With tone sandhi, a word is part of one jieba word or joins whole jieba words: 还书, but not 人参 in
+        人参加.
         """
         parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
@@ -107,7 +108,7 @@ def _join_phrases(words: Sequence[str]) -> list[str]:
 
 
 def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
-    """Returns the syllables of each phrase in a user's dictionary, with lines such as 重庆<TAB>chong2 qing4.
+    """Returns the syllables of each phrase in a user's dictionary (lines such as 重庆<TAB>chong2 qing4).
 
     Raises errors.UserError if the file cannot be read, or a line is malformed or repeats a phrase.
     """
@@ -162,7 +163,7 @@ def _read(word: str) -> tuple[str, ...]:
 
 
 def _pypinyin(function, hanzi, **options):
-    """Calls a pypinyin function with the spelling in syllables.py; unknown hanzi get no toned syllable."""
+    """Calls a pypinyin function with options for the spelling that syllables.py defines."""
     return function(
         hanzi, style=pypinyin.Style.TONE3, neutral_tone_with_five=True, v_to_u=False, errors=list, **options
     )

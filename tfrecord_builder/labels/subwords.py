@@ -52,7 +52,7 @@ def train(transcripts: Iterable[str], size: int) -> bytes:
     """Learns a SentencePiece model; the same transcripts in the same order yield the same bytes.
 
     Args:
-        transcripts: normalised transcripts; empty ones are ignored.
+        transcripts: normalised transcripts; empty transcripts are ignored.
         size: maximum vocabulary size, including <unk>, <s> and </s>; a small corpus yields fewer subwords.
 
     Raises:
@@ -95,7 +95,7 @@ def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
     least = len(characters - {" "}) + 1 + _NUM_META_PIECES  # 1 for WORD_START
     if size < least:
         return (
-            f"--bpe_vocab_size is {size}, expected at least {least}, because every character of the train "
+            f"--bpe_vocab_size is {size}, expected at least {least}, because every character in the train "
             f"split is a subword; pass --bpe_vocab_size={least} or more."
         )
     return (

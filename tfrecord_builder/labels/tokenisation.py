@@ -36,8 +36,8 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 
     Args:
         pinyin: tokens separated by spaces; invisible characters are dropped.
-        transcript: normalised transcript. If it has hanzi, but not one character per token, each token that
-            it does not contain is treated as the syllable of a hanzi.
+        transcript: normalised transcript. If it contains hanzi, but not one character per token, each token
+            that does not occur in the transcript is treated as the syllable of a hanzi.
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")
@@ -55,9 +55,9 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
     """Returns the tokens of a pronunciation that should be toned syllables but are not: hao9, xyz3.
 
-    If the transcript has hanzi, these are all invalid tokens except those that it contains (A楼 contains A).
-    Otherwise they are the invalid tokens that consist of lower-case letters and a digit, and that occur in
-    the transcript if there is one. So phones from another language are not returned.
+    If the transcript contains hanzi, returns all invalid tokens except those that occur in the transcript (A
+    occurs in A楼). Otherwise, returns the invalid tokens that consist of lower-case letters and a digit and
+    that occur in the transcript, if there is one. Phones from another language are therefore not returned.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):
@@ -69,8 +69,8 @@ def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
 def align(transcript: str, tokens: list[str]) -> list[str]:
     """Returns the characters of a transcript if they align one to one with the tokens, otherwise [].
 
-    They align if there are as many characters, without spaces, as tokens, and every character that is not a
-    hanzi equals its token. Er-hua in one syllable (huar1) and transcripts written in pinyin do not align.
+    They align if there are as many characters as tokens, not counting spaces, and every character that is not
+    a hanzi equals its token. Er-hua in one syllable (huar1) and transcripts written in pinyin do not align.
     """
     characters = list(transcript.replace(" ", ""))
     if len(characters) != len(tokens):
@@ -82,7 +82,7 @@ def align(transcript: str, tokens: list[str]) -> list[str]:
 
 @functools.cache
 def _normalise_token(token: str, character: str) -> str:
-    """Normalises a token; `character` is the transcript's character at its position, "" if unknown."""
+    """Normalises a token; `character` is the transcript's character for the token, "" if unknown."""
     is_hanzi = normalisation.is_hanzi(character)
     if character and not is_hanzi and token.lower() == character:
         return character

@@ -1,21 +1,22 @@
-"""Mandarin tone sandhi: changes dictionary tones into the tones of speech.
+"""Mandarin tone sandhi: changes dictionary tones into spoken tones.
 
-It is never applied to pinyin from a corpus. The rules apply to the words between two pauses:
+Tone sandhi is never applied to pinyin from a corpus. The rules apply to the words between two pauses:
 
     third tone  A third tone before another third tone becomes a second tone, first inside words, then between
-                them. Words of three or more hanzi are split into shorter ones (小老虎 into 小 and 老虎),
-                which come first. Words of one hanzi form pairs; a word left over joins the next one. Duanmu
-                2007, The Phonology of Standard Chinese; Chen 2000, Tone Sandhi (minimal rhythmic unit).
+                them. Words of three or more hanzi are split into shorter words (小老虎 into 小 and 老虎),
+                inside which tones change first. Words of one hanzi form pairs; a leftover word joins the next
+                word. Sources: Duanmu 2007, The Phonology of Standard Chinese; Chen 2000, Tone Sandhi (minimal
+                rhythmic unit).
                 你好 ni2 hao3, 老展览 lao3 zhan2 lan3, 展览馆 zhan2 lan2 guan3, 你很好 ni2 hen2 hao3.
     不          Second tone before a fourth tone (不对 bu2 dui4, 是不是), neutral if the dictionary says so,
-                otherwise fourth. In Chao 1968, A Grammar of Spoken Chinese, it is neutral in 是不是 too.
-    一          Second tone before a fourth tone (一个 yi2 ge4), fourth before others (一天 yi4 tian1),
+                otherwise fourth. In Chao 1968, A Grammar of Spoken Chinese, 不 is neutral in 是不是 too.
+    一          Second tone before a fourth tone (一个 yi2 ge4), fourth before other tones (一天 yi4 tian1),
                 neutral between equal hanzi (看一看). First tone as a cardinal or ordinal number: at the end,
                 after 第 or a numeral (but 一千一百 yi4 bai3), before a digit, 月, 号, 楼, 线, 级 or 审, in
                 dates (一月一日), at the start before 是 or 加, and in 统一, 唯一, 周一, 合一 and the like.
-    kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5. Chao 1968.
+    kinship     The second syllable of a doubled term is neutral: 姐姐 jie3 jie5, 妈妈 ma1 ma5 (Chao 1968).
 
-Speakers differ on longer sequences of third tones; this is one variant.
+Speakers differ on longer sequences of third tones; these rules produce one of the variants.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def segment(hanzi: str) -> list[str]:
     """Segments a text without punctuation into words with rjieba, a Rust port of jieba."""
     import rjieba  # slow to import
 
-    return rjieba.cut(hanzi, False)  # False: only dictionary words; guessed words would join 地 and a verb
+    return rjieba.cut(hanzi, False)  # False disables guessed words, which would join 地 and a verb
 
 
 def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:
@@ -42,7 +43,7 @@ def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Seque
 
     Args:
         words: the hanzi between two pauses, segmented into words.
-        syllables: toned syllables, one per hanzi; a hanzi that has no reading is kept as it is.
+        syllables: toned syllables, one per hanzi; a hanzi without a reading stands for itself.
         is_fixed: for each hanzi, True if its syllable must not change.
     """
     hanzi, changed = "".join(words), list(syllables)
@@ -81,7 +82,7 @@ def _tone_of_yi(hanzi: str, syllables: Sequence[str], place: int) -> str:
 
 
 _TONES = {"一": _tone_of_yi, "不": _tone_of_bu}
-_CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # the dictionary's bu5 stays: 差不多
+_CHANGING = {"一": ("yi1", "yi2", "yi4", "yi5"), "不": ("bu2", "bu4")}  # the dictionary's bu5 is kept
 
 
 def _group_feet(words: Sequence[str]) -> list[str]:
@@ -116,7 +117,7 @@ def _order_inside(word: str, tones: str) -> list[int]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _split_word(word: str) -> tuple[str, ...]:
-    """Splits a word into the shorter words that it contains and the remaining hanzi, if it contains any."""
+    """Splits a word into its shorter words and remaining hanzi; a word without shorter words stays whole."""
     import rjieba  # slow to import
 
     spans = [(start, end) for _, start, end in rjieba.tokenize(word, "search") if end - start < len(word)]

@@ -1,7 +1,7 @@
 """Vocabularies of a build: tokens, characters, and readings (the characters that each token can stand for).
 
-They come from the train split, or from an earlier build or model. Earlier vocabularies are used unchanged
-(frozen) or extended with labels from the train split.
+Vocabularies come from the train split, or from an earlier build or model. Earlier vocabularies are used
+unchanged (frozen) or extended with labels from the train split.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # data directory, m
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig(config_flags.Checked):
-    """Settings that say where the vocabularies come from; by default, from the train split."""
+    """Settings for the source of the vocabularies, which is the train split by default."""
 
     vocabulary: str = config_flags.setting(
-        "", "vocabulary file (tokens.txt) to use instead of the tokens of the train split"
+        "", "vocabulary file (tokens.txt) to use instead of the tokens in the train split"
     )
     vocabulary_dir: str = config_flags.setting(
         "",
@@ -34,15 +34,16 @@ class VocabularyConfig(config_flags.Checked):
     )
     extend_vocabulary: bool = config_flags.setting(
         False,
-        "append labels of the train split that the vocabulary in --vocabulary or --vocabulary_dir lacks",
+        "append labels from the train split that are missing from the vocabulary in --vocabulary or "
+        "--vocabulary_dir",
     )
 
     def __post_init__(self):
         super().__post_init__()
         if self.vocabulary and self.vocabulary_dir:
             raise errors.UserError(
-                "--vocabulary, --vocabulary_dir: pass only one of them, because the directory also has "
-                "a tokens.txt."
+                "--vocabulary and --vocabulary_dir are both set; pass only one, because the directory "
+                "also contains tokens.txt."
             )
         if self.extend_vocabulary and not (self.vocabulary or self.vocabulary_dir):
             raise errors.UserError(
@@ -53,7 +54,7 @@ class VocabularyConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Vocabularies:
-    """Tokens of the acoustic model, characters of the language model, and the readings that pair them."""
+    """Tokens for the acoustic model, characters for the language model, and the readings that pair them."""
 
     tokens: vocabulary.Vocabulary
     characters: vocabulary.Vocabulary
@@ -62,7 +63,7 @@ class Vocabularies:
     bpe: Optional[bytes] = None
 
     def save(self, directory: str) -> None:
-        """Writes tokens.txt, characters.txt and readings.tsv, and bpe.model if there is one."""
+        """Writes tokens.txt, characters.txt and readings.tsv, and bpe.model if the token type is bpe."""
         self.tokens.save(os.path.join(directory, dataset_info.TOKENS_FILE))
         self.characters.save(os.path.join(directory, dataset_info.CHARACTERS_FILE))
         self.readings.save(os.path.join(directory, dataset_info.READINGS_FILE))
@@ -73,7 +74,7 @@ class Vocabularies:
 
 
 class Collector:
-    """Counters of the labels of a corpus; memory use grows with the vocabulary, not with the corpus."""
+    """Counts a corpus's labels; its memory use grows with the vocabulary, not with the corpus."""
 
     def __init__(self, config: labelling.LabelConfig):
         self.config = config
@@ -81,7 +82,7 @@ class Collector:
         self.characters: collections.Counter[str] = collections.Counter()  # all splits
         self.training_tokens: set[str] = set()  # train split
         self.training_characters: set[str] = set()  # train split
-        self.pairs: dict[str, set[str]] = {}  # train split: the characters written for each token
+        self.pairs: dict[str, set[str]] = {}  # train split: characters for each token
         self.left_out: collections.Counter[str] = collections.Counter()  # see normalisation.count_left_out
 
     def add(self, labels: labelling.Labels, split: str) -> None:
@@ -113,7 +114,7 @@ class Collector:
 
 
 def check_token_type(directory: str, token_type: str) -> None:
-    """Raises errors.UserError if a data or model directory has tokens of another type."""
+    """Raises errors.UserError if a data or model directory uses another token type."""
     for path in (os.path.join(directory, name) for name in _TOKEN_TYPE_FILES):
         if not files.exists(path):
             continue
@@ -126,8 +127,8 @@ def check_token_type(directory: str, token_type: str) -> None:
             ) from error
         if saved != token_type:
             raise errors.UserError(
-                f"--vocabulary_dir: the token_type in {path} is {saved}, but this build has {token_type}; "
-                f"pass --token_type={saved}, or another directory."
+                f"--vocabulary_dir: the token_type in {path} is {saved}, but this build uses {token_type}; "
+                f"pass --token_type={saved} or another directory."
             )
 
 
@@ -136,7 +137,7 @@ def make_subwords(
 ) -> Optional[bytes]:
     """Reads or learns the SentencePiece model for the token type bpe; returns None for other token types.
 
-    Raises errors.UserError if the frozen vocabulary comes without a model, or none can be learned.
+    Raises errors.UserError if the frozen vocabulary has no model, or if no model can be learned.
     """
     if label_config.token_type != "bpe":
         return None
@@ -160,10 +161,11 @@ def make_subwords(
 
 
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
-    """Returns the vocabularies of a build; those that are not frozen are made from the train split's labels.
+    """Returns the vocabularies for a build; vocabularies that are not frozen come from the train split.
 
-    A frozen directory may lack characters and readings, because models that output tokens do not have them.
-    Raises errors.UserError if there is no train split and no frozen vocabulary, or its file is missing.
+    A frozen directory may lack characters and readings, because models that output tokens have neither.
+    Raises errors.UserError if there is neither a train split nor a frozen vocabulary, or if the file with
+    the frozen vocabulary is missing.
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
@@ -183,7 +185,7 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
 def most_frequent_unknown(
     counts: Mapping[str, int], saved: vocabulary.Vocabulary, limit: int
 ) -> list[tuple[str, int]]:
-    """Returns up to `limit` tokens that the vocabulary lacks, with their counts, most frequent first."""
+    """Returns up to `limit` tokens that are not in `saved`, with their counts, most frequent first."""
     unknown = [(token, count) for token, count in counts.items() if saved.count_unknown([token])]
     return sorted(unknown, key=lambda pair: (-pair[1], pair[0]))[:limit]
 

@@ -4,8 +4,8 @@
     class OptimizerConfig(config_flags.Checked):
         learning_rate: float = config_flags.setting(0.1, "initial learning rate", positive=True)
 
-Values from flags, JSON and code pass the same checks. A field without `setting` is a JSON key, not a flag. A
-field whose default is a config is a section: its settings are flags too.
+Values from flags, JSON and code undergo the same checks. A field without `setting` is a JSON key, not a flag.
+A field whose default is a config is a section: the section's settings are flags too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import config_json, urls
 
 Config = TypeVar("Config")
-RARELY_NEEDED = "Rarely needed"  # heading in --helpfull of the flags that --help leaves out
+RARELY_NEEDED = "Rarely needed"  # heading in --helpfull for the flags that --help omits
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -40,13 +40,13 @@ class Setting:
     positive: bool = False  # rejects zero and negative values
     required: bool = False  # rejects None and empty values
     not_empty: bool = False  # rejects `--flag=`, which would mean None in an Optional[...] field
-    training_only: bool = False  # the value may differ when the training of a model is resumed
+    training_only: bool = False  # the value may be changed when training is resumed
     alternative: str = ""  # field to ignore in flag files if this field is on the command line
     # Rejects paths with a scheme (gs://, s3://). Must be set unless the path is opened by files.py.
     local: bool = False
     # Set for directories of checkpoints or SavedModels: rejects remote paths and TensorFlow's wildcards.
     checkpoints: bool = False
-    presets: Optional[Mapping[str, Mapping[str, Any]]] = None  # {value: {another flag: its default}}
+    presets: Optional[Mapping[str, Mapping[str, Any]]] = None  # {value: {other flag: its new default}}
 
     def describe(self) -> str:
         """Returns the help text, with the choices if there are any."""
@@ -92,9 +92,9 @@ def setting(default: Any, help: str, **options: Any) -> Any:
 
 
 def constant(default: Any, instead: str = "") -> Any:
-    """Returns a dataclass field that is no longer a flag; an old config.json may have another value.
+    """Returns a dataclass field that is no longer a flag; an old config.json may contain another value.
 
-    The flag is refused with the advice `instead`, or if there is none, with the constant value.
+    The error message for the flag contains the advice `instead` or, if there is none, the constant value.
     """
     instead = instead or f"its value is always {_to_text(default)}, so leave the flag out"
     return dataclasses.field(default=default, metadata={"constant": instead})
@@ -124,9 +124,9 @@ def define(
     flag_values: flags.FlagValues = flags.FLAGS,
     groups: Optional[Mapping[str, Sequence[str]]] = None,
 ) -> None:
-    """Defines one flag per setting, under its heading of `groups` ({heading: flags}) or RARELY_NEEDED.
+    """Defines one flag per setting, under its heading from `groups` ({heading: flags}) or RARELY_NEEDED.
 
-    Without groups, the heading of all flags is the program's name.
+    If `groups` is None, the program's name is the heading for all flags.
     """
     for section in _sections(config_class).values():
         define(section, flag_values, groups)
@@ -140,7 +140,7 @@ def define(
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
-    """Makes a config from the parsed flags; a flag on the command line overrides its alternative in a file.
+    """Makes a config from the parsed flags; a command-line flag overrides its alternative in a flag file.
 
     A setting with presets changes the defaults of the flags that are converted after it.
 
@@ -173,13 +173,13 @@ def to_command_line(config: object) -> list[str]:
 
 
 def with_training_settings(saved: Config, wanted: Config) -> Config:
-    """Returns the saved config, but with the training_only settings of the wanted config."""
+    """Returns the saved config, but with the wanted config's training_only settings."""
     names = [field.name for field, described in _settings(type(saved)) if described.training_only]
     return dataclasses.replace(saved, **{name: getattr(wanted, name) for name in names})
 
 
 def with_constants(wanted: Config, saved: Config) -> Config:
-    """Returns the wanted config, but with the constants of the saved one, also in their sections."""
+    """Returns the wanted config, but with the saved config's constants, including those in sections."""
     constants = {name: getattr(saved, name) for name in _constants(type(saved))}
     for name in _sections(type(saved)):
         constants[name] = with_constants(getattr(wanted, name), getattr(saved, name))
@@ -187,7 +187,7 @@ def with_constants(wanted: Config, saved: Config) -> Config:
 
 
 def is_flag(field: dataclasses.Field) -> bool:
-    """Returns whether a config field is a flag."""
+    """Returns True if a config field is a flag."""
     return "setting" in field.metadata
 
 
@@ -208,7 +208,7 @@ def _sections(config_class: type) -> dict[str, type[Checked]]:
 
 
 class _Parser(flags.ArgumentParser):
-    """A parser that converts a flag's text to its field's type and checks the value."""
+    """Converts a flag's text to the type of the flag's field and checks the value."""
 
     def __init__(self, field_type: Any, described: Setting):
         super().__init__()

@@ -26,7 +26,7 @@ _MAX_DIGITS = 300  # longer integers may not fit into a float, whose maximum is 
 
 
 def parse(text: str | bytes) -> Any:
-    """Parses JSON; raises ValueError if it is invalid, is nested too deeply or has an integer too long."""
+    """Parses JSON; raises ValueError if it is invalid, is nested too deeply or has too long an integer."""
     try:
         return json.loads(text, parse_int=_parse_int)
     except RecursionError:
@@ -101,7 +101,7 @@ def _dataclass_from_json(config_class: type, values: Mapping[str, Any], where: s
     unknown = sorted(set(values) - set(fields))
     if unknown:
         expected = ", ".join(fields)
-        raise errors.UserError(f"{where}: unknown key {', '.join(unknown)}, expected only {expected}")
+        raise errors.UserError(f"{where}: unknown key {', '.join(unknown)}; the known keys are {expected}")
     no_default = (dataclasses.MISSING, dataclasses.MISSING)
     missing = [
         name

@@ -1,4 +1,4 @@
-"""Fonts for plots with Chinese characters; matplotlib draws each in the first font family that has it."""
+"""Fonts for plots with Chinese characters; matplotlib draws a character in the first font family with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import matplotlib.font_manager
 
 INSTALL_FONT = "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
-# matplotlib uses only the first font in a .ttc file; in Noto and Source Han that is JP, which has hanzi too.
+# matplotlib uses only the first font in a .ttc file; in Noto and Source Han, this is JP, which has hanzi too.
 _CJK_FAMILIES = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN"),
@@ -25,5 +25,5 @@ def rc_params() -> dict:
 
 
 def can_draw(text: str) -> bool:
-    """Returns whether a text can be drawn: it has no CJK characters, or a CJK font is installed."""
+    """Returns True if matplotlib can draw a text: it has no CJK characters, or a CJK font is installed."""
     return not _CJK.search(text) or len(rc_params()["font.family"]) > 1

@@ -1,11 +1,11 @@
-"""Makes Ctrl-C end a program at once, without a traceback, while it is importing its modules."""
+"""Makes Ctrl-C end a program at once, without a traceback, while the program imports modules."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-EXIT_CODE = 128 + signal.SIGINT  # the exit code that shells report if SIGINT ended a process
+EXIT_CODE = 128 + signal.SIGINT  # the exit code that shells report if SIGINT ends a process
 
 
 def exit_at_once(module_name: str) -> None:

@@ -50,7 +50,7 @@ def load() -> ModuleType:
 
 
 def load_or_exit(module_name: str = "") -> None:
-    """Calls `load` in a program that imports TensorFlow next; if that fails, prints the error and exits."""
+    """Calls `load` in a program that imports TensorFlow next; on failure, prints the error and exits."""
     interrupts.exit_at_once(module_name)
     try:
         load()
@@ -63,7 +63,7 @@ def _require_avx() -> None:
     flags = cpu.read_flags()
     if "sse2" in flags and "avx" not in flags:
         raise _errors.UserError(
-            "TensorFlow needs a CPU with AVX, which this one lacks; use another machine or, in a virtual "
+            "TensorFlow needs AVX, which this CPU does not support; use another machine or, in a virtual "
             "machine, make the host's CPU visible (QEMU: -cpu host)"
         )
 
@@ -72,7 +72,7 @@ def _require_avx() -> None:
 def _without_keras() -> Iterator[None]:
     """Keeps TensorFlow from importing Keras, which takes a second; using `tf.keras` imports it later."""
     is_set = "TF_USE_LEGACY_KERAS" in os.environ
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # selects the package tf_keras, needed only by tests
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # selects the package tf_keras, which only tests need
     try:
         yield
     finally:
@@ -98,7 +98,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_standard_error() -> Iterator[None]:
-    """Suppresses output to file descriptor 2, including that of C++ code; shows it if the block fails."""
+    """Suppresses output to file descriptor 2, even from C++ code; shows the output if the block fails."""
     try:
         standard_error = os.dup(2)
     except OSError:  # standard error is closed

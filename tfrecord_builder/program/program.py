@@ -30,7 +30,8 @@ def run(
     are not UTF-8, are printed as backslash escapes.
 
     Args:
-        main: called with one config per class, and the words if takes_words; returns an exit code or None.
+        main: called with one config per class and, if takes_words, a list of words; returns an exit code or
+            None.
         config_classes: classes whose fields become flags (see config_flags).
         takes_words: if True, arguments that are not flags (FILE...) are allowed. Otherwise they are rejected,
             because the `False` in `--use_x False` would be ignored.
@@ -65,7 +66,7 @@ def run(
         except KeyboardInterrupt:
             return _complain("interrupted", interrupts.EXIT_CODE)
         except BrokenPipeError:  # `show | head`
-            # Redirected, because Python flushes standard output at exit, which would fail again.
+            # Standard output is redirected, because Python flushes it at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except Exception as error:
@@ -78,7 +79,7 @@ def run(
 
 
 class _Help(flags.BooleanFlag):
-    """A --help flag that replaces absl's, which prints the flags of one module under one heading."""
+    """A --help flag for flags under several headings; absl's prints only the flags of one module."""
 
     def __init__(self, name: str, headings: Iterable[str]):
         super().__init__(name, False, "show this help", allow_override=True)
@@ -110,7 +111,7 @@ def _parse_flags(argv: list[str], removed: Mapping[str, str]) -> list[str]:
 
 
 def _flag_files_first(argv: list[str]) -> list[str]:
-    """Moves flag files to the front, because absl uses a flag's last value and the command line must win."""
+    """Moves flag files to the front: absl uses a flag's last value, and the command line has precedence."""
     words, files, others = iter(argv[1:]), [], []
     for word in words:
         name, has_value, _ = word.partition("=")

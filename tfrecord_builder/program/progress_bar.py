@@ -11,7 +11,7 @@ SECONDS = 10.0
 
 
 class ProgressBar(tqdm.tqdm):
-    """A tqdm bar with tqdm's arguments; outside a terminal, it prints nothing if it ends within SECONDS."""
+    """A tqdm bar with tqdm's arguments; outside a terminal, a bar that ends within SECONDS prints nothing."""
 
     def __init__(self, *arguments, **options):
         if not sys.stderr.isatty():

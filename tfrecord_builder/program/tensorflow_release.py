@@ -1,4 +1,4 @@
-"""Lists the tested TensorFlow releases and the Python versions for each, without importing TensorFlow."""
+"""Lists the tested TensorFlow releases and their Python versions, without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RELEASES = (Release("2.15", (3, 10), (3, 11), tensorflow_io="0.36"), Release("2.
 
 
 def find(version: str) -> Optional[Release]:
-    """Returns the tested release that a version, for example "2.15.1", belongs to; None if there is none."""
+    """Returns the tested release to which a version such as "2.15.1" belongs; None if there is none."""
     minor = ".".join(version.split(".")[:2])
     return next((release for release in RELEASES if release.version == minor), None)
 
@@ -39,7 +39,7 @@ def for_python(version: Sequence[int]) -> Optional[Release]:
 
 
 def require(version: str) -> None:
-    """Raises UserError unless a TensorFlow version, for example "2.17.0", belongs to a tested release."""
+    """Raises UserError unless a TensorFlow version such as "2.17.0" belongs to a tested release."""
     if find(version) is None:
         raise errors.UserError(
             f"the version of TensorFlow is {version}, expected {' or '.join(map(str, RELEASES))}; "

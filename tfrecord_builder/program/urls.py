@@ -9,5 +9,5 @@ EXPECTED_LOCAL = (
 
 
 def is_remote(path: str) -> bool:
-    """Returns whether a path is a URL with a scheme."""
+    """Returns True if a path is a URL with a scheme."""
     return "://" in path

@@ -1,4 +1,4 @@
-"""Writes local directories as a whole: under a temporary name, which is then changed to the final one."""
+"""Writes a local directory under a temporary name and renames it once it is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def temporary(path: str) -> Iterator[str]:
-    """Creates an empty directory, removing any leftover of a killed process, and removes it on exit.
+    """Creates an empty directory, replacing any leftover from a killed process, and removes it on exit.
 
     If the block renames the directory, nothing is removed.
     """
@@ -26,9 +26,14 @@ def temporary(path: str) -> Iterator[str]:
 def writing(path: str) -> Iterator[str]:
     """Yields an empty directory to write to, which replaces the directory `path` if the block succeeds.
 
-    Only one process at a time may write to a path.
+    Only one process at a time may write to a path. If the process is killed while it renames the
+    directories, the old directory is left as `path`.replaced.
     """
+    replaced = f"{path}.replaced"
     with temporary(f"{path}.incomplete") as incomplete:
         yield incomplete
-        shutil.rmtree(path, ignore_errors=True)
+        if os.path.isdir(path):
+            shutil.rmtree(replaced, ignore_errors=True)
+            os.rename(path, replaced)
         os.rename(incomplete, path)
+        shutil.rmtree(replaced, ignore_errors=True)

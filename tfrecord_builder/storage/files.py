@@ -1,8 +1,8 @@
 """File functions for local files, remote files and members of archives.
 
 Paths with a scheme are handled by s3_store (s3://) or gfile_store (gs://, hdfs://), others by the operating
-system. A path may also name a member of an archive (speech.ark:17, see members.py); its size and time are
-those of the archive. Every failure raises an OSError, as with open().
+system. A path may also name a member of an archive (speech.ark:17, see members.py), whose size and time
+are those of the archive. Every failure raises an OSError, as with open().
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # tabs, line breaks
 
 
 def escape_controls(text: str) -> str:
-    """Replaces control characters in text, such as a path, with backslash escapes, to keep it on one line."""
+    """Escapes control characters in text, such as a path, with backslashes, to keep the text on one line."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def _store(path: str):
-    """Returns the module for a remote path; it is imported only when it is first needed."""
+    """Imports and returns the module that handles a remote path."""
     if path.startswith("s3://"):
         from tfrecord_builder.storage import s3_store as store
     else:
@@ -41,26 +41,26 @@ def _store(path: str):
 
 
 def exists(path: str) -> bool:
-    """Returns whether a file or a directory exists."""
+    """Returns True if a file or directory exists, or if the path names a member of an existing archive."""
     member = members.parse(path)
     paths = (path, member.path) if member else (path,)
     return any(_store(name).exists(name) if urls.is_remote(name) else os.path.exists(name) for name in paths)
 
 
 def is_directory(path: str) -> bool:
-    """Returns whether a path is a directory or, in an object store, a bucket or a prefix with objects."""
+    """Returns True if a path is a directory or, in an object store, a bucket or a prefix with objects."""
     return _store(path).is_directory(path) if urls.is_remote(path) else os.path.isdir(path)
 
 
 def list_names(directory: str) -> list[str]:
-    """Returns the names in a directory, sorted."""
+    """Returns the names of the files and folders in a directory, sorted."""
     return sorted(
         _store(directory).list_names(directory) if urls.is_remote(directory) else os.listdir(directory)
     )
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Yields the files below a directory whose names end with a suffix (in any case), in a fixed order.
+    """Yields the files with one of the suffixes (in any case) under a directory, in a fixed order.
 
     Follows links to directories, and visits each directory only once.
     """
@@ -85,7 +85,7 @@ def _raise_unless_missing(error: OSError) -> None:
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Returns the size in bytes and the modification time in ns (object stores may round it to seconds)."""
+    """Returns the size in bytes and the modification time in ns, which object stores may round to seconds."""
     try:
         return _size_and_time(path)
     except FileNotFoundError:
@@ -103,7 +103,7 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """Returns whether an error concerns the file (missing, forbidden, invalid), not its disk or store."""
+    """Returns True if an error concerns a file (missing, forbidden or invalid), not its disk or store."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 
@@ -164,7 +164,7 @@ def sha256(path: str) -> str:
 
 
 def make_directory(path: str) -> None:
-    """Creates a directory and its parents if they do not exist; object stores do not need this."""
+    """Creates a directory and its parents if they do not exist; object stores do not need directories."""
     if urls.is_remote(path):
         return _store(path).make_directory(path)
     os.makedirs(path, exist_ok=True)
@@ -212,7 +212,7 @@ def writing(path: str) -> Iterator[str]:
 
 
 def find_target(path: str) -> str:
-    """Returns the actual path of a file to write; resolves symbolic links, so that they are kept.
+    """Returns the actual path of a file to write; resolves symbolic links, so that the links are kept.
 
     Raises:
         errors.UserError: the path is a directory, device, pipe, socket or circular link.

@@ -15,7 +15,7 @@ from typing import BinaryIO, Optional
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 _BUILT_IN = ("gs", "file", "ram")  # schemes that TensorFlow supports without plugins
-_OBJECT_STORES = ("gs",)  # schemes of stores where only complete files are visible and no directories exist
+_OBJECT_STORES = ("gs",)  # stores that show only complete files and have no directories
 _CONCURRENT_REQUESTS = 16
 
 
@@ -37,9 +37,9 @@ def list_names(directory: str) -> set[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Yields the files below a directory whose names end with a suffix (in any case), in os.walk's order.
+    """Yields the files with one of the suffixes (in any case) under a directory, in os.walk's order.
 
-    Names with such a suffix are assumed to be files, which saves a request for each.
+    Names with such a suffix are assumed to be files, which saves one request per name.
     """
     names = list_names(directory)
     files = sorted(name for name in names if name.lower().endswith(suffixes))
@@ -64,7 +64,7 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens a file for reading from byte `offset` on; it has no file descriptor. Ignores `num_bytes`."""
+    """Opens a file for reading from byte `offset` on. The file has no descriptor. Ignores `num_bytes`."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         file.seek(offset)
         yield file
@@ -90,7 +90,7 @@ def remove_tree(directory: str) -> None:
 
 
 def upload(local_path: str, path: str, beside: str) -> None:
-    """Copies a local file to `path`; outside object stores, by way of `beside`, which is then renamed."""
+    """Copies a local file to `path`; outside object stores, copies to `beside` and then renames `beside`."""
     target = path if _scheme(path) in _OBJECT_STORES else beside
     with open(local_path, "rb") as source, _translated(target):
         with _gfile(target).GFile(_normalise(target), "wb") as file:

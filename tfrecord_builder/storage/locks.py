@@ -1,6 +1,7 @@
 """Locks local files and directories with flock(2); the system releases the locks when a process ends.
 
-The locks work within a machine and, for files that are open for writing, between machines that share NFS 4.
+The locks work within a machine and, for files that are open for writing, between machines that share the
+files over NFS 4.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ _EXCLUSIVE = fcntl.LOCK_EX | fcntl.LOCK_NB
 def exclusive(
     path: str, busy: Optional[str] = None, wait_seconds: float = 0.0, is_temporary: bool = False
 ) -> Iterator[Optional[int]]:
-    """Locks a directory or a file (created if it is missing); yields the file descriptor of the lock.
+    """Locks a directory or a file (created if missing); yields the lock's file descriptor.
 
-    A child process that inherits the descriptor holds the lock until it ends. Nothing is locked in object
-    stores or, if there is a message `busy`, on file systems without locks.
+    A child process that inherits the descriptor holds the lock until the child ends. Nothing is locked in
+    object stores or, if `busy` is not None, on file systems without locks.
 
     Args:
         path: path of the directory or file.
         busy: message of the error if another process holds the lock; if None, threads and processes wait for
             each other, however long it takes.
-        wait_seconds: how long to wait before the error.
+        wait_seconds: how long to wait before raising the error.
         is_temporary: the file exists only for the lock, and is removed on exit.
 
     Raises:
@@ -57,7 +58,7 @@ def exclusive(
 
 
 class ReadLock:
-    """A lock that keeps remove_unless_read from removing a file; release() or deletion of the object ends it.
+    """A lock, held until release() or deletion, that keeps remove_unless_read from removing a file.
 
     Raises:
         FileNotFoundError: the file is missing, or was removed or replaced before it was locked.
@@ -83,7 +84,7 @@ def remove_unless_read(path: str, remove: Callable[[], object]) -> bool:
     """Calls `remove` to remove a file, or returns False if a process holds a ReadLock on the file."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(FileNotFoundError):
-            # NFS grants exclusive locks only on files open for writing; elsewhere, reading is enough.
+            # NFS grants exclusive locks only on files open for writing; elsewhere, read access is enough.
             mode = "r+b" if os.access(path, os.W_OK) else "rb"
             file = stack.enter_context(open(path, mode))
             if not _take(file.fileno(), path):

@@ -1,5 +1,5 @@
-"""Members of archives: speech.ark:17 is the file that begins at byte 17 of speech.ark (as in Kaldi), and
-shard.tar:1536+32044 the 32,044 bytes from byte 1536 on of shard.tar.
+"""Reads files in archives: speech.ark:17 is the file that begins at byte 17 of speech.ark (as in Kaldi),
+and shard.tar:1536+32044 is the file of 32,044 bytes that begins at byte 1536 of shard.tar.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 from typing import BinaryIO, Optional
 
 _NAME = re.compile(r"(.+):(\d{1,15})(?:\+(\d{1,15}))?", re.DOTALL)
-_UNKNOWN_LENGTH = 0x7FFF0000  # WAV headers written to a pipe state at least this (see audio_stream.py)
+_UNKNOWN_LENGTH = 0x7FFF0000  # WAV headers written to a pipe state at least this length (see audio_stream.py)
 _BLOCK_BYTES = 1 << 20
 
 
@@ -54,14 +54,14 @@ def copy(file: BinaryIO, member: Member) -> BinaryIO:
 
 
 def _read_head(file: BinaryIO, member: Member) -> tuple[bytes, int]:
-    """Reads a header to find a member's length; returns what it read of the member, and how much remains."""
+    """Reads a header to find a member's length; returns the part read and the number of remaining bytes."""
     head = file.read(8)
     if head[:4] == b"RIFF" and len(head) == 8:
         num_bytes = struct.unpack("<I", head[4:])[0]
         if num_bytes + 8 >= _UNKNOWN_LENGTH:
             raise OSError(errno.EINVAL, "the WAV file in the archive does not state its length", str(member))
         return head, num_bytes
-    if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio writes the size of the length, then the length
+    if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio writes the length's size, then the length
         length = head[6:] + file.read(max(0, head[5] - 2))
         return b"", int.from_bytes(length, "little")
     raise OSError(errno.EINVAL, f"no WAV file begins at byte {member.offset} of the archive", str(member))

@@ -45,7 +45,7 @@ def list_names(directory: str) -> set[str]:
 
 
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
-    """Lists all objects below a directory (1,000 per request); yields those whose keys end with a suffix."""
+    """Lists all objects under a directory (1,000 per request); yields the paths with one of the suffixes."""
     keys = (key for key in _list_keys(directory) if _is_normal(key) and key.lower().endswith(suffixes))
     for key in sorted(keys, key=_walk_order):
         yield os.path.join(directory, key)
@@ -93,7 +93,7 @@ def remove(path: str) -> None:
 
 
 def remove_tree(directory: str) -> None:
-    """Removes all objects below a directory, one per request, because some stores cannot remove several."""
+    """Removes all objects under a directory, one per request; some stores cannot remove several at once."""
     keys = _list_keys(directory)
     with (
         request(directory) as (client, bucket, key),
@@ -146,7 +146,7 @@ def _make_client(pid: int):
     import boto3
     from botocore import config
 
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # no log line about where credentials were found
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # hides the log line about credentials
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = endpoint or os.environ.get("S3_ENDPOINT")
     settings = config.Config(
@@ -179,7 +179,7 @@ def _prefix(key: str) -> str:
 
 
 def _is_normal(key: str) -> bool:
-    """Returns whether a path can name the key: no component is ".", ".." or empty (as in folder markers)."""
+    """Returns True if a path can name the key: no component is ".", ".." or empty (as in folder markers)."""
     return not {"", ".", ".."} & set(key.split("/"))
 
 
@@ -190,7 +190,7 @@ def _walk_order(key: str) -> list[tuple[bool, str]]:
 
 
 def _list_keys(directory: str, **options) -> list[str]:
-    """Returns the keys below a directory, relative to it; with Delimiter="/", the files and folders in it.
+    """Returns keys relative to a directory: all keys under it or, with Delimiter="/", its entries.
 
     Raises:
         FileNotFoundError: there are no such keys.
@@ -231,7 +231,7 @@ def _os_error(error, path: str) -> OSError:
     if status != 404:
         return _unusable(error, path)
     try:
-        if code != "NoSuchKey":  # the response to a HEAD request has no body, and so no such code
+        if code != "NoSuchKey":  # the response to a HEAD request has no body, so no error code
             _check_bucket(path)
     except OSError as unusable:
         return unusable

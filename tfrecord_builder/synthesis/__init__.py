@@ -1,1 +1,1 @@
-"""Synthesises speech: turns text and speakers into recordings with a manifest."""
+"""Synthesises speech corpora: has speakers read text, and writes the recordings and a manifest."""

@@ -1,8 +1,8 @@
-"""Synthesises speech from pinyin with eSpeak NG, called through ctypes from its wheel (espeakng-loader).
+"""Synthesises speech from pinyin with eSpeak NG, loaded through ctypes from the wheel espeakng-loader.
 
-eSpeak NG keeps hidden state between utterances (its flutter). To produce the same bytes again, a new process
-must synthesise the same utterances in the same order. A voice is a variant of its Mandarin voice with random
-speed, pitch, level and noise.
+eSpeak NG keeps hidden state between utterances (the flutter). To produce the same bytes again, a new process
+must synthesise the same utterances in the same order. A speaker is a variant of eSpeak NG's Mandarin voice
+with random speed, pitch, level and noise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfrecord_builder.labels import tone_sandhi
 from tfrecord_builder.synthesis import prompts
 
 _WHEEL = "espeakng-loader==0.2.4"
-# Variants that sound human and keep the tones; this rules out whispers (Alicia half whispers) and robots.
+# Variants that sound human and preserve tones, which excludes whispers (Alicia half whispers) and robots.
 VARIANTS = tuple(
     (
         "Alex Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
@@ -34,7 +34,7 @@ VARIANTS = tuple(
 )
 _MAX_SPEAKERS_PER_VARIANT = 20  # more speakers would hardly differ
 
-# Syllables that eSpeak NG would read as English: _UNKNOWN are rejected, _RESPELLED are spelled differently.
+# Syllables that eSpeak NG would read as English: _UNKNOWN rejects some, _RESPELLED spells others differently.
 _UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
 _RESPELLED = (
     (re.compile("^([jqx])iong"), r"\1ong"),
@@ -53,7 +53,7 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctype
 
 @dataclasses.dataclass(frozen=True)
 class Voice:
-    """A speaker of eSpeak NG."""
+    """A speaker: one of eSpeak NG's variants and its settings."""
 
     name: str
     variant: str  # eSpeak NG's name for the timbre
@@ -66,11 +66,11 @@ class Voice:
 
 @dataclasses.dataclass(frozen=True)
 class EspeakEngine(prompts.SpeechEngine):
-    """The speech synthesiser eSpeak NG; the constructor raises errors.UserError if its wheel is missing."""
+    """The speech synthesiser eSpeak NG; the constructor raises errors.UserError if the wheel is missing."""
 
     seed: int
     library = "espeakng-loader"
-    prompts_per_process = 10**9  # all prompts, because eSpeak NG keeps state between them
+    prompts_per_process = 10**9  # all prompts by a speaker, because eSpeak NG keeps state between prompts
     default_prefix = ""
 
     def __post_init__(self):
@@ -83,7 +83,7 @@ class EspeakEngine(prompts.SpeechEngine):
         return list(VARIANTS)
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[Voice]:
-        """Returns at most `count` voices: one for each variant, then another for each, and so on."""
+        """Returns at most `count` voices: one for each variant, then a second for each variant, and so on."""
         numbered = itertools.islice(
             itertools.product(range(1, _MAX_SPEAKERS_PER_VARIANT + 1), variants), count
         )
@@ -108,7 +108,7 @@ class EspeakEngine(prompts.SpeechEngine):
 
 
 def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
-    """Makes a random voice from a variant; `number`, from 1, distinguishes voices with the same variant."""
+    """Makes a random voice from a variant; `number` (1, 2, ...) distinguishes voices of the same variant."""
     name = variant if number == 1 else f"{variant}-{number}"
     rng = prompts.random_state(seed, name)
     return Voice(
@@ -127,9 +127,9 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
 
     Args:
         speech: samples, float32 [num_samples].
-        sample_rate: in Hz.
-        voice: its level and noise are used.
-        rng: random generator for silence and noise.
+        sample_rate: sample rate in Hz.
+        voice: the voice whose level and noise are used.
+        rng: random number generator for silence and noise.
 
     Returns:
         float32 [num_samples + silence], within [-1, 1].
@@ -144,7 +144,7 @@ def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.Ra
 
 
 def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
-    """Returns noise with an RMS of 1 whose spectrum falls by 3 dB per octave, as that of room noise does."""
+    """Returns noise with an RMS of 1 and a spectrum that, as in room noise, falls by 3 dB per octave."""
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
     return noise / np.std(noise)
@@ -168,7 +168,7 @@ class EspeakSynthesiser:
     """eSpeak NG's library, which speaks Mandarin pinyin; there can be only one instance per process.
 
     Raises:
-        errors.UserError: the library or its data are missing or damaged; `speak` raises it too.
+        errors.UserError: the library or its data are missing or damaged; `speak` raises this error too.
     """
 
     def __init__(self):
@@ -188,7 +188,7 @@ class EspeakSynthesiser:
             )
         self._library.espeak_ng_SetRandSeed(ctypes.c_long(1))  # the seed is the time of day by default
         self._chunks: list[np.ndarray] = []
-        self._callback = _CALLBACK(self._collect)  # kept alive here, because the library has no reference
+        self._callback = _CALLBACK(self._collect)  # stored, because the library does not keep it alive
         self._library.espeak_SetSynthCallback(self._callback)
 
     def speak(self, pinyin: str, voice: Voice, words_per_minute: int) -> np.ndarray:
@@ -196,7 +196,7 @@ class EspeakSynthesiser:
 
         Args:
             pinyin: toned syllables, joined within each word; words are separated by spaces.
-            voice: its timbre, pitch and pitch range are used; record applies its level and noise.
+            voice: the voice whose timbre, pitch and pitch range are used; `record` applies level and noise.
             words_per_minute: speed of this utterance.
         """
         name = f"cmn-latn-pinyin+{voice.variant}"

@@ -1,8 +1,8 @@
 """Synthesises speech from pinyin with the neural model Kokoro-82M, run by ONNX Runtime.
 
-A voice is a table of style vectors, one for each possible number of phonemes; the weighted mean of two voices
-makes a new speaker. The phonemes are those in misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was
-trained; styles and padding are as in kokoro's pipeline.py and model.py (hexgrad, Apache 2.0).
+A voice is a table of style vectors, one for each possible number of phonemes. The weighted mean of two voices
+is a new speaker. The phonemes come from misaki 0.9 (zh.py, legacy_call), on which Kokoro-82M 1.0 was trained.
+Styles and padding follow kokoro's pipeline.py and model.py (hexgrad, Apache 2.0).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tfrecord_builder.storage import files
 from tfrecord_builder.synthesis import prompts
 
 _SAMPLE_RATE = 24000
-_STYLES = (510, 256)  # shape of a voice: number of style vectors, size of each
+_STYLES = (510, 256)  # shape of a voice: number of style vectors, size of each vector
 _BLEND_PERCENT = range(30, 71, 5)  # possible weights of the first voice in a blend
 _SPEEDS = (0.85, 1.15)  # range of speakers' mean speeds; 1 is Kokoro's normal speed
-_SPEED_RANGE = 0.1  # maximum deviation of an utterance from its speaker's mean speed
+_SPEED_RANGE = 0.1  # maximum difference between an utterance's speed and the speaker's mean speed
 
 _INITIALS = "b=p p=pʰ m=m f=f d=t t=tʰ n=n l=l g=k k=kʰ h=x j=ʨ q=ʨʰ x=ɕ zh=ꭧ ch=ꭧʰ sh=ʂ r=ɻ z=ʦ c=ʦʰ s=s"
 _FINALS = (  # 0 is replaced by the tone
@@ -78,14 +78,14 @@ class KokoroEngine(prompts.SpeechEngine):
         symbols = {symbol for table in _TABLES for phonemes in table.values() for symbol in phonemes}
         missing = (symbols | set(" ,")) - {"0", *self._vocabulary}
         if missing:
-            raise self._broken(f"the vocabulary lacks {' '.join(sorted(missing))}")
+            raise self._broken(f"the vocabulary lacks the symbols {' '.join(sorted(missing))}")
 
     def list_voices(self) -> list[str]:
         paths = glob.glob(os.path.join(glob.escape(self.model_dir), "voices", "*.bin"))
         return sorted(os.path.basename(path)[: -len(".bin")] for path in paths)
 
     def make_speakers(self, voices: Sequence[str], count: int) -> list[Speaker]:
-        """Returns at most `count` speakers: the voices, then random blends of two of them."""
+        """Returns at most `count` speakers: first the voices, then random blends of two voices."""
         pairs = itertools.product(itertools.combinations(voices, 2), _BLEND_PERCENT)
         blends = [((a, percent), (b, 100 - percent)) for (a, b), percent in pairs]
         weights = [((voice, 100),) for voice in voices[:count]]
@@ -156,8 +156,9 @@ class KokoroEngine(prompts.SpeechEngine):
 
     def _broken(self, problem: str) -> errors.UserError:
         return errors.UserError(
-            f"--model={self.model_dir}: {problem}. The directory of Kokoro-82M 1.0 needs kokoro.onnx, "
-            "vocab.json or config.json, and voices/*.bin; docs/synthesise.md says where to get them."
+            f"--model={self.model_dir}: {problem}. The directory of Kokoro-82M 1.0 must contain "
+            "kokoro.onnx, vocab.json or config.json, and voices/*.bin; "
+            "docs/synthesise.md says where to get these files."
         )
 
 

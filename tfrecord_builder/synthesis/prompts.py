@@ -1,4 +1,4 @@
-"""Prompts (utterances to synthesise) and the base class of speech synthesisers."""
+"""Prompts (utterances to synthesise) and the base class for speech synthesisers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Prompt:
 
     utterance_id: str
     split: str
-    speaker: Any  # made by SpeechEngine.make_speakers; has a name, and a repr with all its settings
+    speaker: Any  # made by SpeechEngine.make_speakers; has a name, and a repr that shows all settings
     phrases: tuple[tuple[str, ...], ...]  # the words of each phrase; there is a pause between phrases
-    pinyin: tuple[str, ...]  # the label: one toned syllable per hanzi, and Latin letters
+    pinyin: tuple[str, ...]  # the labels: one toned syllable per hanzi, and Latin letters
 
     def recording(self, output_dir: str) -> str:
         """Returns the path of the prompt's WAV file in the corpus directory."""
@@ -32,10 +32,11 @@ class Prompt:
 
 
 class SpeechEngine:
-    """Base class of speech synthesisers, which are pickled for other processes. Subclasses define:
+    """Base class for speech synthesisers, which are pickled for other processes. Subclasses define:
 
-    library: the package that synthesises; every worker must have the same version of it.
-    prompts_per_process: prompts by one speaker for each process; to reproduce one, all must be repeated.
+    library: the package that synthesises speech; all workers must have the same version of the package.
+    prompts_per_process: number of prompts by one speaker that one process synthesises. To reproduce a
+        recording, the process must repeat all of these prompts.
     default_prefix: prefix of the names of the default voices, which have no foreign accent.
     list_voices(): returns the names of all voices.
     make_speakers(voices, count): returns `count` speakers made from these voices, or as many as possible.
@@ -60,12 +61,12 @@ class SpeechEngine:
 
 
 def fingerprint(prompts: Iterable[Prompt], engine: SpeechEngine) -> str:
-    """Returns a digest of what determines recordings: prompts' ids, speakers, words and pronunciations."""
+    """Returns a hex digest of all that determines recordings: ids, speakers, words and pronunciations."""
     contents = ((item.utterance_id, item.speaker, *item.phrases, engine.spell(item)) for item in prompts)
     return hashlib.sha256("".join(map(repr, contents)).encode()).hexdigest()[:16]
 
 
 def random_state(seed: int, name: str) -> np.random.RandomState:
-    """Returns a generator seeded with `seed` and `name`; its numbers are the same in every numpy version."""
+    """Returns a generator seeded with `seed` and `name`; the numbers are the same in every numpy version."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return np.random.RandomState(int.from_bytes(digest[:4], "little"))

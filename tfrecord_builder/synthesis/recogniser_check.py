@@ -1,4 +1,4 @@
-"""Checks recordings with an exported SavedModel: finds those recognised as different pinyin."""
+"""Checks recordings with an exported SavedModel: finds recordings recognised as different pinyin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CheckConfig(config_flags.Checked):
     """The recogniser that checks recordings; without a recogniser, no recording is rejected."""
 
     check: str = config_flags.setting(
-        "", "export of an acoustic model of toned syllables, which checks the recordings", checkpoints=True
+        "", "exported acoustic model of toned syllables, used to check the recordings", checkpoints=True
     )
     max_error_rate: float = config_flags.setting(
         0.2, "toned syllable error rate above which --check rejects a recording", minimum=0
@@ -32,7 +32,8 @@ class CheckConfig(config_flags.Checked):
 def load(export_dir: str) -> Callable:
     """Returns a function that maps WAV files to statuses and pinyin, both bytes [batch] (docs/export.md).
 
-    Raises errors.UserError if no SavedModel exists, loading fails, or it does not output toned syllables.
+    Raises errors.UserError if no SavedModel exists, loading fails, or the model does not output toned
+    syllables.
     """
     tf.get_logger().setLevel("ERROR")
     names = filter(str.isdecimal, os.listdir(export_dir) if os.path.isdir(export_dir) else ())
@@ -57,7 +58,7 @@ def load(export_dir: str) -> Callable:
     except (OSError, ValueError, LookupError, TypeError, RuntimeError, tf.errors.OpError) as error:
         raise errors.UserError(
             f"--check: {directory} cannot be used ({type(error).__name__}: {error}). Pass an export of an "
-            "acoustic model of toned syllables, or export the model again."
+            "acoustic model with toned syllables, or export the model again."
         ) from error
 
 

@@ -1,8 +1,8 @@
 """The directory of a synthesised corpus: settings (written first), recordings, manifest (written last).
 
-building.engines distributes the recordings in units; a unit has prompts by one speaker. Only the plan decides
-which prompts a unit has. Speech synthesisers keep hidden state, so each unit is synthesised in its own
-process.
+building.engines distributes the recordings in units, each of which contains prompts by one speaker. Only the
+plan determines which prompts a unit contains. Speech synthesisers keep hidden state, so each unit is
+synthesised in its own process.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tfrecord_builder.storage import files, locks
 from tfrecord_builder.synthesis import prompts
 
 _SETTINGS_FILE = "synthesis.json"
-UNITS_DIR = ".units"  # kept in the corpus, so that the same command does not start all over again
+UNITS_DIR = ".units"  # kept in the corpus, so that a repeated command does not start all over again
 _HEADER_BYTES, _BYTES_PER_SECOND = 44, 2 * prompts.SAMPLE_RATE  # WAV files with 16 bits per sample
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputConfig(config_flags.Checked):
-    """Settings that do not affect the corpus's contents: where it is written, and how the work is run."""
+    """Settings that do not affect the corpus's contents: the output directory and the workers."""
 
     output_dir: str = config_flags.setting("", "directory to write the corpus to", required=True, local=True)
     num_workers: Optional[int] = config_flags.setting(
@@ -46,7 +46,7 @@ class OutputConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class PromptUnit:
-    """Prompts by one speaker, and the file that lists the sizes of their recordings in bytes."""
+    """Prompts by one speaker, and the file that lists the sizes of the recordings in bytes."""
 
     file: str
     num_items: int
@@ -55,7 +55,7 @@ class PromptUnit:
 
 @dataclasses.dataclass(frozen=True)
 class PromptWriter(resumable.UnitWriter):
-    """A unit writer for recordings; if one is missing, its whole unit is repeated to get the same bytes."""
+    """A unit writer for recordings; if any is missing, the whole unit is repeated to get the same bytes."""
 
     output_dir: str
     engine: prompts.SpeechEngine
@@ -65,7 +65,7 @@ class PromptWriter(resumable.UnitWriter):
         return prompts.fingerprint(unit.prompts, self.engine)
 
     def find_finished(self, unit: PromptUnit) -> Optional[resumable.ShardReceipt]:
-        """Returns a unit's receipt if all its recordings exist and have the listed sizes, else None."""
+        """Returns a unit's receipt, or None unless all of its recordings exist and have the listed sizes."""
         receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
@@ -73,7 +73,7 @@ class PromptWriter(resumable.UnitWriter):
             return receipt if listed_sizes == sizes else None
 
     def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.ShardReceipt:
-        """Writes the recordings of a unit and the list of their sizes."""
+        """Writes a unit's recordings, and the list of their sizes in bytes."""
         sizes = []
         for size in _speak(unit, self.engine, self.output_dir):
             sizes.append(size)
@@ -117,16 +117,16 @@ def _write_settings(output_dir: str, config, planned, engine) -> None:
         existing = file.read()
     if existing != expected:
         raise errors.UserError(
-            "--output_dir: the corpus there was built from different settings, sentences, pinyin or voices: "
-            f"{path} is {' '.join(existing.split())}, expected {' '.join(expected.split())}; remove the "
-            "directory or choose another one."
+            f"--output_dir: the corpus in {output_dir} was built from different settings, sentences, pinyin "
+            f"or voices: {path} is {' '.join(existing.split())}, expected {' '.join(expected.split())}; "
+            "remove the directory or choose another one."
         )
 
 
 def write_recordings(
     output_dir: str, planned: Sequence[prompts.Prompt], engine: prompts.SpeechEngine, run: dispatch.RunUnits
 ) -> None:
-    """Synthesises the unfinished units; prints the number and the total length of all recordings."""
+    """Synthesises the unfinished units; prints the number and the total duration of all recordings."""
     directory = os.path.join(output_dir, UNITS_DIR)
     files.make_directory(directory)
     units = list(_cut(planned, engine.prompts_per_process))
@@ -185,7 +185,7 @@ def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> I
 
 def speak_here(output_dir: str) -> None:
     """Synthesises prompts from standard input; prints the size of each recording, or an error, as JSON."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process when its output has no reader
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process once no process reads the output
     planned, engine = pickle.load(sys.stdin.buffer)
     try:
         speak = engine.open()

@@ -1,4 +1,4 @@
-"""Plans a corpus from text: which speaker says which sentence. The plan depends only on settings and text."""
+"""Plans a corpus from text: assigns sentences to speakers. The plan depends only on settings and text."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ TTS = {  # functions that create an engine from the settings
     "espeak": lambda config: espeak.EspeakEngine(config.synthesis_seed),
     "kokoro": lambda config: kokoro.KokoroEngine(config.synthesis_seed, config.model),
 }
-_MAX_TOKENS = 60  # each has up to 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
+_MAX_TOKENS = 60  # a token takes up to 6 phonemes, a comma and a space; Kokoro accepts 510 symbols
 _RULE = (
     f"a sentence needs 1 to {_MAX_TOKENS} hanzi, each with a toned syllable (or Latin letters with kokoro)"
 )
-_HELD_OUT = 4  # one quarter of the voices is reserved for dev, another for test
+_HELD_OUT = 4  # one quarter of the voices is reserved for dev, another quarter for test
 
 
 @dataclasses.dataclass(frozen=True)
 class SynthesisConfig(config_flags.Checked):
-    """The text, engine and speakers for a synthetic corpus."""
+    """Settings for the text, the engine and the speakers of a synthetic corpus."""
 
     text_dir: tuple[str, ...] = config_flags.setting(
-        (), "text directories as for build --corpus=text; separate several with commas", required=True
+        (), "text directories, as for build --corpus=text; separate several with commas", required=True
     )
     tts: Optional[str] = config_flags.setting(None, "speech synthesiser", choices=sorted(TTS), required=True)
     model: str = config_flags.setting(
         "", "directory of the Kokoro model (see docs/synthesise.md)", local=True
     )
     voices: tuple[str, ...] = config_flags.setting(
-        (), "names of voices, comma separated; default: all Mandarin voices"
+        (), "names of voices, separated by commas; default: all Mandarin voices"
     )
     num_speakers: Optional[int] = config_flags.setting(
         None,
@@ -89,7 +89,7 @@ def assign_speakers(
     """Returns the speakers of each split.
 
     Each split except the first has its own quarter of the voices and speakers, so that no dev or test voice
-    occurs in train, not even in a blend. If there are fewer than four voices, all splits share them.
+    occurs in train, not even in a blend. If there are fewer than four voices, all splits share all voices.
     """
     names, prefix = engine.list_voices(), engine.default_prefix
     voices = list(dict.fromkeys(config.voices)) or [name for name in names if name.startswith(prefix)]
@@ -122,7 +122,7 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
 
 
 def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
-    """Segments the text's phrases into words, or the transcript itself if the phrases do not match it."""
+    """Segments the text's phrases into words, or the transcript itself if the phrases differ from it."""
     options = map(normalisation.split_phrases, (text, numerals.read(text)))
     phrases = next((option for option in options if "".join(option) == transcript), [transcript])
     return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

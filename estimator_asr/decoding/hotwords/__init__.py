@@ -1,1 +1,1 @@
-"""Hotwords: reading and checking (hotword_list), parsing in the graph (in_graph), and boosting."""
+"""Hotwords: hotword_list reads them, in_graph parses them in the graph, and boosting raises their scores."""

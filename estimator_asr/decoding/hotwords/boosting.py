@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_asr.decoding.search import phrases as phrases_lib
 
 # A potential is this fraction of the boost, times the matched fraction of the phrase. Larger values fill the
-# beam with phrases that are never completed: on aishell-sample, 1.0 causes 1 % more errors in other words,
+# beam with phrases that are never completed. On aishell-sample, 1.0 causes 1 % more errors in other words,
 # and 0.0 misses one more phrase in two hundred.
 _HEAD_START = 0.1
 
@@ -26,11 +26,11 @@ class _Nodes(NamedTuple):
 
     tokens: tf.Tensor  # int32 [num_nodes], last token of the beginning
     parents: tf.Tensor  # int32 [num_nodes], state before that token
-    # A link leads from a state to itself, or to a state that is its suffix. The longest target is first.
+    # A link leads from a state to itself or to one of its suffixes. Each state's longest target comes first.
     link_states: tf.Tensor  # int32 [num_links]
     link_targets: tf.Tensor  # int32 [num_links]
-    link_lengths: tf.Tensor  # int32 [num_links], number of tokens that the target lacks
-    by_token: tf.Tensor  # int32 [num_phrases, max_length], state after each phrase's tokens; 0 as padding
+    link_lengths: tf.Tensor  # int32 [num_links], number of tokens by which the target is shorter
+    by_token: tf.Tensor  # int32 [num_phrases, max_length], state after each token, padded with 0
 
 
 class HotwordScorer:
@@ -102,8 +102,8 @@ def _list_transitions(nodes: _Nodes, num_states: tf.Tensor, num_tokens: int) -> 
     """Lists the transitions whose next state depends on the current state, not only on the token.
 
     Returns:
-        keys (state * num_tokens + token), int64 [num_transitions + 1], sorted and followed by a key that is
-        larger than all others; and the next state for each key, int32 of the same shape.
+        The keys (state * num_tokens + token), int64 [num_transitions + 1], sorted and followed by a key that
+        is larger than all others; and the next state for each key, int32 of the same shape.
     """
     order = tf.argsort(nodes.parents)
     bounds = tf.searchsorted(tf.gather(nodes.parents, order), tf.range(num_states + 1))

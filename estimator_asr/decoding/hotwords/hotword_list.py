@@ -1,4 +1,4 @@
-"""Reads hotwords from --hotwords and --hotwords_file: a word, optionally with its pinyin and a boost.
+"""Reads hotwords, which may have pinyin and a boost, from the flags --hotwords and --hotwords_file.
 
 # a file has one hotword per line
 神雕侠侣
@@ -34,7 +34,7 @@ FILE_FLAG_HELP = "text file of words to recognise, one per line, in the form tha
 
 @dataclasses.dataclass(frozen=True)
 class Hotword:
-    """A word with one pronunciation, a syllable per character; if boost is None, the export's applies."""
+    """A word with one pronunciation, one syllable per character; if boost is None, the default applies."""
 
     text: str
     syllables: tuple[str, ...]
@@ -51,7 +51,7 @@ class Hotword:
 def read_for(version_dir: str, token_type: str, flags) -> list[str]:
     """Returns the hotwords from the flags hotwords and hotwords_file, in the form that the SavedModel reads.
 
-    Prints a warning if the export will ignore some of them. Raises the same errors as `read`.
+    Prints a warning if the export will ignore some of the hotwords. Raises the same errors as `read`.
     """
     hotwords = read(flags.hotwords, flags.hotwords_file)
     if hotwords and token_type in TOKEN_TYPES:
@@ -66,9 +66,9 @@ def read_for(version_dir: str, token_type: str, flags) -> list[str]:
 
 
 def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
-    """Returns hotwords from a flag and, unless path is None, from a file: one for each pronunciation.
+    """Returns the hotwords in `words` and, unless `path` is None, in a file; one for each pronunciation.
 
-    Empty lines and comment lines (#) of the file are skipped.
+    Empty lines in the file, and lines that start with #, are skipped.
 
     Raises:
         errors.UserError: the file cannot be read, or a hotword is malformed; the message says where.
@@ -104,7 +104,7 @@ def split(text: str) -> list[str]:
 def find_unknown(
     hotwords: Sequence[Hotword], tokens: vocabulary.Vocabulary, token_type: str
 ) -> list[Hotword]:
-    """Returns the hotwords with a syllable that is missing in `tokens`, an acoustic model's vocabulary."""
+    """Returns the hotwords that have a syllable missing from `tokens`, an acoustic model's vocabulary."""
     spell = syllables.without_tone if token_type == "toneless" else str
     return [hotword for hotword in hotwords if tokens.count_unknown(map(spell, hotword.syllables))]
 
@@ -112,7 +112,7 @@ def find_unknown(
 def _parse(line: str, where: str) -> list[Hotword]:
     """Returns one hotword for each pronunciation of the word in a line."""
     text, *pinyin = unicodedata.normalize("NFKC", line).split() or [""]
-    is_spelled = len(pinyin) == len(text) and pinyin[-1:] == [text[-1:]]  # ends in a digit's syllable
+    is_spelled = len(pinyin) == len(text) and pinyin[-1:] == [text[-1:]]  # the last item is a syllable
     has_boost = pinyin and _NUMBER.fullmatch(pinyin[-1]) and not is_spelled
     boost = float(pinyin.pop()) if has_boost else None
     problem = _find_problem(text, pinyin, boost)
@@ -123,7 +123,7 @@ def _parse(line: str, where: str) -> list[Hotword]:
 
 
 def _read_pinyin(text: str) -> list[tuple[str, ...]]:
-    """Returns the dictionary's pinyin and, if it has tone sandhi on 一 or 不, the pinyin without it."""
+    """Returns the dictionary's pinyin and, if 一 or 不 has tone sandhi in it, the pinyin without sandhi."""
     from tfrecord_builder.labels import pinyin  # takes most of a second to import
 
     reading = tuple(pinyin.PinyinReader().read(text))

@@ -25,16 +25,16 @@ from tfrecord_builder.data import dataset_info
 _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
 _HIGHEST_LOG_PROB = -1e-6  # limits log odds to 14
-# Added to the boost of a hotword whose syllables were recognised, so that it can replace characters with log
-# odds above its boost: language models prefer frequent words, but hotwords are rare. With this bonus, 38 more
-# of 659 spoken hotwords are written, but also 2 more that were not spoken (docs/results.md).
+# Added to the boost of a hotword whose syllables were recognised, so that the hotword can replace characters
+# whose log odds exceed its boost: language models prefer frequent words, but hotwords are rare. With this
+# bonus, 38 more of 659 spoken hotwords are written, but so are 2 that were not spoken (docs/results.md).
 _RECOGNISED_BONUS = 6.0
 
 
 class Hotwords(NamedTuple):
     """Parsed hotwords."""
 
-    characters: tf.Tensor  # string [num_hotwords, max_length], "" as padding
+    characters: tf.Tensor  # string [num_hotwords, max_length], padded with ""
     phrases: phrases_lib.Phrases  # one token per character
 
 
@@ -46,7 +46,7 @@ def is_possible(acoustic: model_directory.ModelDirectory) -> bool:
 def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotwords:
     """Parses hotwords, string [num_hotwords]; empty strings become phrases without tokens.
 
-    If a hotword has more or fewer syllables than characters, the session step fails, naming the hotword.
+    If a hotword has more or fewer syllables than characters, the session step fails and names that hotword.
     """
     words = tf.strings.split(hotwords)
     counts = tf.cast(words.row_lengths(), tf.int32)
@@ -69,7 +69,8 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
 def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor) -> sequences.Sequences:
     """Writes the characters of each hotword into transcripts wherever its tokens were recognised.
 
-    Other characters are kept if their log odds exceed the hotword's boost by more than 6.
+    A transcript's characters that differ from the hotword's are kept if their log odds exceed the hotword's
+    boost by more than 6.
 
     Args:
         hotwords: parsed hotwords.
@@ -77,7 +78,7 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
         token_ids: recognised tokens, int32 [rows, max_tokens].
 
     Returns:
-        The transcripts with the hotwords in them.
+        The transcripts, including the hotwords.
     """
     length = tf.shape(token_ids)[1]
     strings, probs = written.strings[:, :length], written.probs[:, :length]
@@ -117,7 +118,7 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
 
 
 def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns each hotword's own syllables or else its hanzi's readings; letters are in upper case."""
+    """Returns each hotword's syllables or, if there are none, its hanzi's readings; letters are capitals."""
     hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
     capitals, looked_up = tf.strings.upper(characters.flat_values), hanzi.lookup(characters.flat_values)
     looked_up = tf.where(tf.equal(looked_up, ""), capitals, looked_up)
@@ -131,7 +132,7 @@ def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -
 
 @functools.lru_cache(maxsize=1)
 def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns all hanzi, and the most frequent reading of each."""
+    """Returns all hanzi that have readings, and the most frequent reading of each."""
     from tfrecord_builder.labels import pinyin  # takes most of a second to import
 
     readings = {chr(code): pinyin.dictionary_readings(chr(code)) for code in _HANZI}
@@ -140,7 +141,7 @@ def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
-    """Returns int32 token ids [num_hotwords, max_length]; -1 for padding and hotwords with unknown tokens."""
+    """Returns token ids, int32 [num_hotwords, max_length], padded with -1; all -1 if a token is unknown."""
     spelled = tf.strings.lower(tokens, "utf-8")
     if acoustic.config.token_type == "toneless":  # spelled as in syllables.without_tone
         spelled = tf.strings.regex_replace(spelled, "([^1-5])[1-5]$", r"\1")

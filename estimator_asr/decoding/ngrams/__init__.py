@@ -1,1 +1,1 @@
-"""N-gram language models of tokens: ARPA files, estimation, arrays for decoding. Python and numpy only."""
+"""N-gram language models over tokens: reads, writes and estimates models, and compiles them for decoding."""

@@ -1,4 +1,4 @@
-"""Reads and writes n-gram models as ARPA text, plain or .gz, as KenLM, SRILM (ngram-format(5)) and others do.
+"""Reads and writes n-gram models in SRILM's and KenLM's ARPA format (ngram-format(5)), plain or gzipped.
 
     \\data\\
     ngram 1=4
@@ -16,8 +16,8 @@
 
     \\end\\
 
-Lines before \\data\\ are ignored. Fields are separated by tabs or spaces: log10 probability, words, and log10
-back-off weight (0 if it is missing). -inf is read as -99, which SRILM writes for the logarithm of 0.
+Lines before \\data\\ are ignored. An n-gram's fields, separated by tabs or spaces, are the log10 probability,
+the words, and the log10 back-off weight (0 if missing). -inf is read as -99, which SRILM writes for log10(0).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from tfrecord_builder.storage import files
 
 _GZIP_START = b"\x1f\x8b"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
-_OTHER_UNKNOWN = b"<UNK>"  # another spelling of <unk>, which KenLM also accepts
-# A line with nothing between two tabs, or with a back-off weight in place of the only word.
+_OTHER_UNKNOWN = b"<UNK>"  # a variant of <unk> that KenLM also accepts
+# Matches a line that has nothing between two tabs, or a back-off weight where its only word should be.
 _NO_WORD = re.compile(rb"\t *\t|^\S+ +(-\d[\d.e-]*|\d+\.\d+)$")
 _LOG_ZERO = -99.0
 _ADVICE = "copy or write the file again"
 
 
 def write(ngram_model: model.NgramModel, path: str) -> None:
-    """Writes a model, completely or not at all; the same model always yields the same bytes."""
+    """Writes a model to a file atomically; the same model always produces the same bytes."""
     lines = (f"{line}\n".encode() for line in _format_lines(ngram_model))
     with files.writing(path) as temporary, open(temporary, "wb") as file:
         if not path.endswith(".gz"):
@@ -84,13 +84,13 @@ def read(path: str) -> model.NgramModel:
 
 
 class _Lines:
-    """The lines of a file and a position in them; blank lines are skipped."""
+    """The lines of a file, read one by one; blank lines are skipped."""
 
     def __init__(self, path: str):
         self.path, self.lines, self.next = path, _read_bytes(path).split(b"\n"), 0
 
     def peek(self) -> bytes:
-        """Returns the next line that is not blank, stripped of white space; b"" at the end of the file."""
+        """Returns the next non-blank line, stripped of white space, or b"" at the end of the file."""
         while self.next < len(self.lines) and not self.lines[self.next].strip():
             self.next += 1
         return self.lines[self.next].strip() if self.next < len(self.lines) else b""
@@ -102,7 +102,7 @@ class _Lines:
         self.next += 1
 
     def unexpected(self, expected: str) -> errors.UserError:
-        """Returns an error that says that the next line is not the expected one."""
+        """Returns an error that quotes the next line and names what was expected."""
         line = self.peek()
         if not line:
             return errors.UserError(f"{self.path}: the file ends before {expected}; {_ADVICE}")
@@ -124,17 +124,17 @@ def _read_bytes(path: str) -> bytes:
             f"{path}: the n-gram model cannot be read ({error.strerror}); pass the path of an ARPA file"
         ) from error
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise errors.UserError(f"{path}: the text is UTF-16, expected UTF-8; run iconv -f UTF-16 -t UTF-8")
+        raise errors.UserError(f"{path}: the text is in UTF-16; convert it with iconv -f UTF-16 -t UTF-8")
     return content.removeprefix(codecs.BOM_UTF8)
 
 
 def _read_header(lines: _Lines) -> list[int]:
-    """Returns the number of n-grams of each order, and moves past the header."""
+    """Reads the header; returns the number of n-grams that it declares for each order."""
     starts = [index for index, line in enumerate(lines.lines) if line.strip() == b"\\data\\"]
     if not starts:
         raise errors.UserError(
-            f"{lines.path}: the line \\data\\ is missing, so this is not an ARPA file; if it is a binary "
-            "model, convert it with the tool that made it"
+            f"{lines.path}: there is no \\data\\ line, so this is not an ARPA file; if it is a binary model, "
+            "convert it to ARPA with the tool that made it"
         )
     lines.next = starts[0] + 1
     counts: list[int] = []
@@ -149,7 +149,7 @@ def _read_header(lines: _Lines) -> list[int]:
 
 
 def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) -> tuple[int, model.Ngrams]:
-    """Returns the line index of an order's first n-gram, and the order's n-grams; order 1 fills `ids`."""
+    """Returns the line index of an order's first n-gram, and the n-grams; order 1 adds its words to `ids`."""
     lines.expect(b"\\%d-grams:" % order)
     lines.peek()
     first, numbers, words = lines.next, array.array("d"), array.array("q")
@@ -200,7 +200,7 @@ def _parse_number(text: bytes) -> float:
 
 
 def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
-    """Checks the number of n-grams, and that a blank line, a section or the end of the file follows."""
+    """Checks that a section or the end of the file follows, and that the header's `count` is `num_ngrams`."""
     following = lines.peek()
     if following and not following.startswith(b"\\"):
         raise lines.error(
@@ -224,7 +224,7 @@ def _check_marks(lines: _Lines, ids: dict[bytes, int]) -> None:
 
 
 def _check_contexts(lines: _Lines, firsts: list[int], ngram_model: model.NgramModel) -> None:
-    """Checks that no n-gram is a duplicate and that the context of each is in the model."""
+    """Checks that there are no duplicate n-grams, and that the model contains every n-gram's context."""
     index = model.Index(ngram_model)
     for order, (first, ngrams) in enumerate(zip(firsts[1:], ngram_model.orders[1:]), start=2):
         row = index.find_duplicate(order)
@@ -236,7 +236,8 @@ def _check_contexts(lines: _Lines, firsts: list[int], ngram_model: model.NgramMo
             context = " ".join(ngram_model.words[word] for word in ngrams.words[row, :-1])
             raise lines.error(
                 first + row,
-                f"context {context!r} is not among the {order - 1}-grams; use a pruning tool that keeps it",
+                f"context {context!r} is not among the {order - 1}-grams; use a pruning tool that keeps the "
+                "contexts of n-grams",
             )
 
 

@@ -1,7 +1,7 @@
-"""Compiles an n-gram model for a list of tokens into lookup arrays for decoding; contexts become states.
+"""Compiles an n-gram model and a token list into lookup arrays for decoding, in which contexts become states.
 
-A state is a context that matters for the next token: the empty context (state 0), and each n-gram below the
-highest order that has a back-off weight or starts a longer n-gram.
+A state is a context that affects the next token's probability: the empty context (state 0), and each n-gram
+below the highest order that has a back-off weight or starts a longer n-gram.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from estimator_asr.decoding.ngrams import model
 from estimator_asr.experiment import back_off_arrays
 from tfrecord_builder import errors
 
-# Log probability of unknown tokens in a model without <unk>: 1e-7, less than any word of a typical model has.
+# Log probability of unknown tokens if a model has no <unk>. In most models, every word is likelier than 1e-7.
 UNKNOWN_LOG_PROB = -7 * np.log(10)
 _NUM_EXAMPLES = 5
 
 
 def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path: str) -> Optional[str]:
-    """Returns a warning with examples of tokens that the model in `path` lacks, or None if it lacks none."""
+    """Returns a warning that names tokens missing from the model in `path`, or None if none are missing."""
     words = {*ngram_model.words, model.UNKNOWN}
     missing = [token for token in tokens if token not in words]
     if not missing:
@@ -34,11 +34,11 @@ def describe_missing(ngram_model: model.NgramModel, tokens: Sequence[str], path:
 def compile_model(
     ngram_model: model.NgramModel, tokens: Sequence[str], path: str
 ) -> back_off_arrays.BackOffArrays:
-    """Compiles a model for a token list, which does not contain the blank; `path` is for messages.
+    """Compiles a model for a token list, which does not contain the blank; `path` is only used in messages.
 
-    A token that the model does not know is treated as <unk>; if the model has no <unk>, the token has
-    UNKNOWN_LOG_PROB and leads to state 0. Words that are not in the list, and n-grams with such words, are
-    left out. Raises errors.UserError if the model knows none of the tokens.
+    A token that the model does not know is treated as <unk>; if the model has no <unk>, the token's log
+    probability is UNKNOWN_LOG_PROB, and its next state is 0. Words that are not in the list, and n-grams that
+    contain such words, are left out. Raises errors.UserError if the model knows none of the tokens.
     """
     word_ids = _find_words(ngram_model, tokens, path)
     graph = _StateGraph(ngram_model, set(word_ids.tolist()))
@@ -62,11 +62,11 @@ def compile_model(
 
 
 class _StateGraph:
-    """The states of a model, restricted to n-grams of `words` that may begin with <s> and end with </s>.
+    """The states of a model, restricted to n-grams of `words` (which may begin with <s> and end with </s>).
 
     Attributes:
         back_off_weights: float64 [num_states], natural logarithms; state 0 is the empty context.
-        back_off_states: int64 [num_states], each state's longest shorter suffix that is a state.
+        back_off_states: int64 [num_states], the longest proper suffix of each state that is also a state.
     """
 
     def __init__(self, ngram_model: model.NgramModel, words: set[int]):
@@ -93,16 +93,16 @@ class _StateGraph:
         return longest
 
     def extensions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields, for each order from 2, words and log probabilities of n-grams that do not end in </s>."""
+        """Yields words and log probabilities of n-grams that do not end in </s>, for each order from 2 up."""
         for ngrams in self._model.orders[1:]:
             rows = self._may_be_context(ngrams.words)
             yield ngrams.words[rows], ngrams.log_probs[rows]
 
     def find_end_log_probs(self) -> np.ndarray:
-        """Returns the log probability of </s> in each state, back-off included, float64 [num_states]."""
+        """Returns the log probability of </s> in each state, including back-off, float64 [num_states]."""
         log_probs = np.full(len(self.back_off_weights), self._model.orders[0].log_probs[self._end])
         for numbers, longer in zip(self._states, self._model.orders[1:]):
-            # Shorter states are processed first, because longer ones back off to them.
+            # Shorter states are processed first, because longer states back off to shorter ones.
             states = numbers[numbers >= 0]
             log_probs[states] = self.back_off_weights[states] + log_probs[self.back_off_states[states]]
             ends = longer.words[:, -1] == self._end
@@ -132,7 +132,7 @@ class _StateGraph:
 
 
 def _find_words(ngram_model, tokens, path) -> np.ndarray:
-    """Returns the word id of each token, int64 [num_tokens]; -1 if the model has no word for it."""
+    """Returns each token's word id, int64 [num_tokens]; -1 if the model has neither the token nor <unk>."""
     ids = {word: index for index, word in enumerate(ngram_model.words)}
     unknown = ids.get(model.UNKNOWN, -1)
     marks = {ids.pop(mark) for mark in (model.START, model.END)}
@@ -140,14 +140,14 @@ def _find_words(ngram_model, tokens, path) -> np.ndarray:
         words = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
         raise errors.UserError(
             f"{path}: the n-gram model has the words {_list(words)}, but none of the {len(tokens)} tokens "
-            f"that the model outputs ({_list(tokens[1:])}); train one with python -m "
+            f"that the model outputs ({_list(tokens[1:])}); train another n-gram model with python -m "
             "estimator_asr.train_ngram (for a language model, with --unit=character)"
         )
     return np.array([ids.get(token, unknown) for token in tokens])
 
 
 def _make_entries(graph, word_ids) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns keys, log probabilities and next states of the n-grams of order 2 and higher, sorted by key."""
+    """Returns the keys, log probabilities and next states of n-grams of order 2 or higher, sorted by key."""
     tokens = np.argsort(word_ids, kind="stable")  # tokens with the same word are adjacent
     sorted_words = word_ids[tokens]
     parts = [(np.full(1, -1), np.zeros(1), np.zeros(1, np.int64))]

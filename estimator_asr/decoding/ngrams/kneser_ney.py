@@ -1,9 +1,10 @@
 """Counts n-grams, and estimates models with interpolated modified Kneser-Ney smoothing.
 
-Chen and Goodman (1999), "An empirical study of smoothing techniques for language modeling", section 3, with
-the pruning and the special cases of Heafield et al. (2013), "Scalable modified Kneser-Ney language model
-estimation" (lmplz of KenLM): 1-grams are interpolated with the uniform distribution over all words but <s>;
-pruned n-grams still count in the statistics, and their probability is added to the back-off weights.
+The method is that of Chen and Goodman (1999), "An empirical study of smoothing techniques for language
+modeling", section 3. Pruning and special cases follow Heafield et al. (2013), "Scalable modified Kneser-Ney
+language model estimation" (KenLM's lmplz): 1-grams are interpolated with the uniform distribution over all
+words except <s>; pruned n-grams still count in the statistics, and their probability is added to the
+back-off weights.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ from tfrecord_builder import errors
 
 _RESERVED = (model.UNKNOWN, model.START, model.END)  # the words with the first ids, in this order
 _START_ID, _END_ID = _RESERVED.index(model.START), _RESERVED.index(model.END)
-# Used if a text is too small or too regular to estimate discounts (lmplz --discount_fallback).
+# Used if a text is too small or too regular to estimate discounts, as in lmplz --discount_fallback.
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 class Text(NamedTuple):
     """Sentences as word ids."""
 
-    words: tuple[str, ...]  # <unk>, <s>, </s>, then the others, sorted
-    stream: np.ndarray  # int64 [num_words + 2 * num_sentences], each sentence between <s> and </s>
+    words: tuple[str, ...]  # <unk>, <s> and </s>, followed by all other words, sorted
+    stream: np.ndarray  # int64 [num_words + 2 * num_sentences]; <s> and </s> enclose each sentence
 
 
 class Counts(NamedTuple):
     """The distinct n-grams of one order, sorted by context and word; all fields are int64 [num_ngrams]."""
 
-    contexts: np.ndarray  # index of the n-gram without its last word, in the next lower order
-    words: np.ndarray  # the last word
-    suffixes: np.ndarray  # index of the n-gram without its first word, in the next lower order
+    contexts: np.ndarray  # index, in the next lower order, of the n-gram without its last word
+    words: np.ndarray  # id of the n-gram's last word
+    suffixes: np.ndarray  # index, in the next lower order, of the n-gram without its first word
     occurrences: np.ndarray
 
 
 def encode(sentences: Iterable[Sequence[str]]) -> Text:
-    """Turns sentences into word ids; raises errors.UserError if no words occur, or if <s> or </s> does."""
+    """Converts sentences to word ids; raises errors.UserError if a word is <s> or </s>, or if none occurs."""
     ids = {word: index for index, word in enumerate(_RESERVED)}
     stream = array.array("q")
     for sentence in sentences:
@@ -66,15 +67,15 @@ def _sort(words, stream):
 
 
 def count(text: Text, order: int) -> list[Counts]:
-    """Counts the n-grams of order 1 to `order` within sentences, with <s> and </s>.
+    """Counts the n-grams of orders 1 to `order` within sentences; <s> and </s> count as words.
 
-    The 1-grams include words that do not occur (<unk>). Orders longer than every sentence are left out.
+    The 1-grams include <unk> even if it does not occur. Orders in which no n-grams occur are left out.
     """
     num_words = len(text.words)
     word_ids = np.arange(num_words)
     zeros = np.zeros(num_words, np.int64)
     counts = [Counts(zeros, word_ids, zeros, np.bincount(text.stream, minlength=num_words))]
-    at = text.stream  # index of the n-gram that starts at each position; -1 if its sentence is too short
+    at = text.stream  # index of the n-gram that starts at each position; -1 if the sentence ends too early
     for length in range(2, order + 1):
         longer, at = _extend(text.stream, at, length, num_words)
         if not len(longer.words):
@@ -84,7 +85,7 @@ def count(text: Text, order: int) -> list[Counts]:
 
 
 def _extend(stream, at, length, num_words):
-    """Counts the n-grams of `length` words; `at` has the shorter n-gram's index at each position."""
+    """Counts the n-grams of `length` words; `at` has the index of the shorter n-gram at each position."""
     last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
     places = np.flatnonzero((shorter >= 0) & (last_words != _START_ID))
     keys = shorter[places] * num_words + last_words[places]
@@ -98,11 +99,11 @@ def _extend(stream, at, length, num_words):
 
 
 class Estimate(NamedTuple):
-    """A model, and statistics of its estimation for each order."""
+    """An estimated model, with statistics for each order."""
 
     model: model.NgramModel
     num_ngrams: tuple[int, ...]  # number of n-grams before pruning
-    discounts: tuple[tuple[float, float, float], ...]  # subtracted from the counts 1, 2, and 3 or more
+    discounts: tuple[tuple[float, float, float], ...]  # subtracted from counts of 1, 2, and 3 or more
     has_fallback: tuple[bool, ...]  # True if the discounts are FALLBACK_DISCOUNTS
 
 
@@ -112,13 +113,14 @@ def estimate(text: Text, order: int, prune: Sequence[int] = ()) -> Estimate:
     Args:
         text: the sentences.
         order: length of the longest n-grams.
-        prune: thresholds by order: n-grams that occur at most this often are left out. The first is 0, none
-            is below the previous one, and the last applies to all higher orders. If empty, nothing is pruned.
+        prune: one threshold per order; n-grams that do not occur more often are left out. The first threshold
+            is 0, and thresholds do not decrease. The last threshold also applies to all higher orders. If
+            `prune` is empty, nothing is pruned.
     """
     counts = count(text, order)
     thresholds = [*prune, *[prune[-1] if prune else 0] * order]
     is_kept = [ngrams.occurrences > limit for ngrams, limit in zip(counts, thresholds)]
-    is_kept[0][:] = True  # including <unk>, which may not occur
+    is_kept[0][:] = True  # also keeps <unk> if it does not occur
     adjusted = _adjust(counts)
     estimated = [find_discounts(numbers) for numbers in adjusted]
     discounts = [values or FALLBACK_DISCOUNTS for values in estimated]
@@ -135,10 +137,10 @@ def estimate(text: Text, order: int, prune: Sequence[int] = ()) -> Estimate:
 
 
 def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
-    """Returns the discounts for the counts 1, 2, and 3 or more (Chen and Goodman, equation 17).
+    """Returns the discounts for counts of 1, 2, and 3 or more (Chen and Goodman, equation 17).
 
-    Returns None if one of these counts does not occur, or a discount is not positive or exceeds its count.
-    `counts` are adjusted counts, int64 [num_ngrams].
+    Returns None if one of the counts 1, 2 and 3 does not occur, or if a discount is not positive or exceeds
+    the count to which it applies. `counts` are adjusted counts, int64 [num_ngrams].
     """
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if not min(n1, n2, n3):
@@ -149,9 +151,9 @@ def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
 
 
 def _adjust(counts) -> list[np.ndarray]:
-    """Returns how many distinct words precede each n-gram; in the highest order, how often it occurs.
+    """Returns adjusted counts: distinct words before each n-gram or, in the highest order, its occurrences.
 
-    No word precedes <s>, so n-grams that start with <s> keep their occurrences.
+    No word precedes <s>, so the occurrences of n-grams that start with <s> are not adjusted.
     """
     adjusted = []
     starts = counts[0].words == _START_ID
@@ -167,7 +169,7 @@ def _adjust(counts) -> list[np.ndarray]:
 
 
 def _interpolate(counts, adjusted, is_kept, discounts) -> list[model.Ngrams]:
-    """Returns the n-grams of each order before pruning; column i has the word i of each n-gram."""
+    """Returns the n-grams of each order, before pruning, with log probabilities and back-off weights."""
     orders, num_words = [], len(counts[0].words)
     lower_probs = np.full(1, 1 / (num_words - 1))
     for n, (ngrams, numbers, keeps, values) in enumerate(zip(counts, adjusted, is_kept, discounts)):

@@ -20,15 +20,15 @@ class Ngrams(NamedTuple):
     """The n-grams of one order; all logarithms are natural."""
 
     words: np.ndarray  # int64 [num_ngrams, order], indices into NgramModel.words
-    log_probs: np.ndarray  # float64 [num_ngrams], log probability of the last word after the others
+    log_probs: np.ndarray  # float64 [num_ngrams], log probability of the last word given the others
     back_offs: np.ndarray  # float64 [num_ngrams], back-off weight of the n-gram; 0 in the highest order
 
 
 class NgramModel(NamedTuple):
     """An n-gram model; the context of each n-gram is itself an n-gram of the model."""
 
-    words: tuple[str, ...]  # START, END, usually UNKNOWN, and others; row i of the 1-grams is for word i
-    orders: tuple[Ngrams, ...]  # n-grams by order: 1, 2 and so on
+    words: tuple[str, ...]  # including START, END and usually UNKNOWN; row i of the 1-grams is for word i
+    orders: tuple[Ngrams, ...]  # the 1-grams, the 2-grams and so on
 
     @property
     def order(self) -> int:
@@ -37,20 +37,20 @@ class NgramModel(NamedTuple):
 
 
 class Index:
-    """An index of the n-grams of a model, for binary search word by word."""
+    """An index of a model's n-grams, which are found by binary search for one word after another."""
 
     def __init__(self, model: NgramModel):
         self._num_words = len(model.words)
-        self._keys, self._rows = [], []  # one array per order, from order 2
+        self._keys, self._rows = [], []  # one array for each order from 2 up
         for ngrams in model.orders[1:]:
             keys = self._make_keys(self.find(ngrams.words[:, :-1]), ngrams.words[:, -1])
             self._rows.append(np.argsort(keys, kind="stable"))
             self._keys.append(keys[self._rows[-1]])
 
     def find(self, words: np.ndarray) -> np.ndarray:
-        """Returns the row of each n-gram, int64 [num_ngrams]; -1 if the model lacks it.
+        """Returns the row of each n-gram, int64 [num_ngrams], or -1 for n-grams that the model lacks.
 
-        `words` is int64 [num_ngrams, order], with indices into NgramModel.words.
+        `words`, int64 [num_ngrams, order], contains indices into NgramModel.words.
         """
         indices = words[:, 0]
         for order, (keys, rows) in enumerate(zip(self._keys, self._rows), start=1):
@@ -59,7 +59,7 @@ class Index:
         return indices
 
     def find_duplicate(self, order: int) -> int:
-        """Returns the first row in an order (2 or higher) that repeats an earlier n-gram, or -1."""
+        """Returns the first row of an order (2 or higher) that repeats an earlier n-gram; -1 if none does."""
         keys, rows = self._keys[order - 2], self._rows[order - 2]
         repeated = np.flatnonzero(keys[1:] == keys[:-1])
         return int(rows[repeated + 1].min()) if len(repeated) else -1

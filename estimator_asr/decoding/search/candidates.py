@@ -20,11 +20,11 @@ class Pairs(NamedTuple):
 
     positions: tf.Tensor  # int32 [num_pairs]
     characters: tf.Tensor  # int32 [num_pairs]
-    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the mask's pairs
+    readings: tf.Tensor  # int32 [num_pairs], index of the (token, character) pair in the mask
 
 
 class ScoredPairs(NamedTuple):
-    """Scored pairs of a batch; logits are float32 [num_pairs], shape is batch and length, int32 [2]."""
+    """Scored pairs of a batch; `logits` is float32 [num_pairs], `shape` is [batch, length] as int32 [2]."""
 
     logits: tf.Tensor
     positions: tf.Tensor
@@ -33,7 +33,7 @@ class ScoredPairs(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The most probable character of each position."""
+    """The most probable character at each position."""
 
     characters: tf.Tensor  # int32 [batch, length], -1 at padding
     log_probs: tf.Tensor  # float32 [batch, length], 0 at padding
@@ -47,9 +47,10 @@ def list_pairs(
 
     Args:
         token_ids: int32 [batch, length].
-        num_tokens: int32 [batch]; tokens at or beyond it are ignored.
-        is_padded: whether to append pairs with position 0 and character -1, up to a power of two that is at
-            least _USUAL_CANDIDATES per position. Most batches of one shape then have equally many pairs.
+        num_tokens: int32 [batch]; further tokens are ignored.
+        is_padded: if True, pairs with position 0 and character -1 are appended until the number of pairs is a
+            power of two and at least _USUAL_CANDIDATES per position. Most batches of one shape then have the
+            same number of pairs.
     """
     tokens, characters = np.nonzero(character_mask)
     bounds = np.searchsorted(tokens, np.arange(len(character_mask) + 1)).astype(np.int32)
@@ -66,11 +67,11 @@ def list_pairs(
 
 
 def pad_readings(character_mask: np.ndarray, at_least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the candidates of each token, but none for <unk>, whose candidates are all characters.
+    """Lists the candidates of each token except <unk>, whose candidates are all characters.
 
     Returns:
-        Characters, -1 where a token has fewer than `count`, and readings (see Pairs), int32 [tokens, count];
-        count is the largest number of candidates that a token has, or at_least if that is larger.
+        Characters, padded with -1, and readings (see Pairs), both int32 [tokens, count]. `count` is the
+        largest number of candidates that a token has, or at_least if that is larger.
     """
     tokens, characters = np.nonzero(character_mask)
     places = np.arange(len(tokens)) - np.searchsorted(tokens, tokens)
@@ -90,11 +91,11 @@ def _pad(pairs, at_least):
 
 
 def cross_entropy(candidates: ScoredPairs, character_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the cross-entropy of the labels, int32 [batch, length], over the candidates of each position.
+    """Computes the cross-entropy of labels, int32 [batch, length], over the candidates at each position.
 
     Returns:
-        Losses and weights, float32 [batch, length]. The weight is 1 where the label is a candidate.
-        Elsewhere, for example at padding, weight and loss are 0.
+        Losses and weights, float32 [batch, length]. The weight is 1 if the label is a candidate. Otherwise,
+        for example at padding, both the weight and the loss are 0.
     """
     log_probs = log_softmax(candidates)
     labels = tf.gather(tf.reshape(character_ids, [-1]), candidates.positions)
@@ -105,7 +106,7 @@ def cross_entropy(candidates: ScoredPairs, character_ids: tf.Tensor) -> tuple[tf
 
 
 def best(candidates: ScoredPairs) -> Best:
-    """Returns the most probable candidate of each position and its log probability."""
+    """Returns the most probable candidate at each position and its log probability."""
     log_probs = log_softmax(candidates)
     highest = tf.gather(_max(candidates, log_probs), candidates.positions)
     is_best = log_probs >= highest
@@ -124,10 +125,10 @@ def log_softmax(candidates: ScoredPairs) -> tf.Tensor:
 
 
 def _sum(candidates, values):
-    """Sums values [num_pairs] per position, to [batch x length]; 0 where a position has no pairs."""
+    """Returns each position's sum of `values`, [num_pairs], as [batch x length]; 0 if there are no pairs."""
     return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
 
 
 def _max(candidates, values):
-    """Returns the maximum of values [num_pairs] per position, [batch x length]; lowest number if no pairs."""
+    """Returns each position's maximum of `values`, [batch x length]; lowest number if there are no pairs."""
     return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

@@ -14,22 +14,22 @@ from estimator_asr.decoding.search import candidates as candidates_lib
 from estimator_asr.decoding.search import scorers
 from estimator_asr.experiment import config as config_lib
 
-_IMPOSSIBLE = -1e9  # not -inf, because it is multiplied by 0
+_IMPOSSIBLE = -1e9  # not -inf, because the softmax over padding would then be NaN
 
 
 class Sentence(NamedTuple):
-    """The best characters of each utterance."""
+    """The best sentence for each utterance."""
 
     characters: tf.Tensor  # int32 [batch, length], -1 at padding
-    scores: tf.Tensor  # float32 [batch], log probability of the candidates plus the n-gram model's score
+    scores: tf.Tensor  # float32 [batch], log probability of the characters plus the n-gram model's score
     probs: tf.Tensor  # float32 [batch, length], probability of each character given all others; 1 at padding
 
 
 class _Lattice(NamedTuple):
-    """The most probable candidates of each position, best first."""
+    """The most probable candidates at each position, best first."""
 
     characters: tf.Tensor  # int32 [batch, length, num_candidates]
-    log_probs: tf.Tensor  # float32 [batch, length, num_candidates]; _IMPOSSIBLE if there are fewer
+    log_probs: tf.Tensor  # float32 [batch, length, num_candidates], padded with _IMPOSSIBLE
 
 
 def search(
@@ -38,7 +38,7 @@ def search(
     num_tokens: tf.Tensor,
     scorer: scorers.NgramScorer,
 ) -> Sentence:
-    """Finds each utterance's best sentence; keeps the config.beam_width best ones at each position.
+    """Finds each utterance's best sentence; at each position, keeps the config.beam_width best beginnings.
 
     `num_tokens` is int32 [batch]; the scorer uses an n-gram model of characters.
     """
@@ -76,8 +76,8 @@ def _list_best(candidates, count) -> _Lattice:
 def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns scores, float32 [batch, width], and links, int32 [length, batch, width, 3].
 
-    A link holds the index in the beam of the sentence that is extended, the index in the lattice of the
-    candidate, and the n-gram state before the candidate.
+    A link holds the extended sentence's index in the beam, the candidate's index in the lattice, and the
+    n-gram state before the candidate.
     """
     batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
     shape = [batch_size, width]
@@ -103,7 +103,7 @@ def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Te
 
 
 def _trace(place, links):
-    """Follows the links back; returns the candidates' places and the states before them, [batch, length]."""
+    """Follows the links back; returns the candidates' lattice indices and n-gram states, [batch, length]."""
     length = tf.shape(links)[0]
     path = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
 
@@ -117,7 +117,7 @@ def _trace(place, links):
 
 
 def _judge(lattice: _Lattice, characters, states, num_tokens, scorer) -> tf.Tensor:
-    """Scores each candidate with the sentence's other characters fixed; float32, shaped like the lattice."""
+    """Scores each candidate, with all other characters fixed; returns float32 in the lattice's shape."""
     batch_size, length, count = tf.unstack(tf.shape(lattice.characters))
     rows = batch_size * length
     added, after = scorer.extend(tf.reshape(states, [rows, 1]), tf.reshape(lattice.characters, [rows, count]))

@@ -1,8 +1,8 @@
-"""Decoders by name, and the greedy decoder. To add one, add a module to this package and an item to DECODERS.
+"""Decoders by name, and the greedy decoder. To add a decoder, add a module here and an item to DECODERS.
 
-A decoder takes a DecodeConfig; CTC logits, float32 [batch, num_frames, num_classes], with at least one frame
-and the blank as the last class; num_frames, int32 [batch], the frames to use; and scorers. It returns
-Hypotheses.
+A decoder takes a DecodeConfig, logits, num_frames and scorers, and returns Hypotheses. The logits are CTC's,
+float32 [batch, num_frames, num_classes], with at least one frame; the blank is the last class. num_frames,
+int32 [batch], is the number of frames to use in each utterance.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def greedy(
     num_frames: tf.Tensor,
     scorers: Sequence[scorers_lib.Scorer] = (),
 ) -> hypotheses.Hypotheses:
-    """Picks the best class in each frame, merges repeats, drops blanks (Graves et al., 2006, section 3.2).
+    """Picks the best class in each frame, merges repeats, and drops blanks (Graves et al. 2006, section 3.2).
 
     Scorers have no effect. The score of the only hypothesis is the log probability of the best path.
     """
@@ -35,7 +35,7 @@ def greedy(
 
 
 def best_path(logits: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the best path's tokens, int32 [batch, max_tokens], padded with -1; and how many there are."""
+    """Returns the best path's tokens, int32 [batch, max_tokens], padded with -1, and their number."""
     mask = tf.sequence_mask(num_frames, tf.shape(logits)[1])
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [batch, num_frames]
     previous = tf.pad(best[:, :-1], [[0, 0], [1, 0]], constant_values=-1)

@@ -1,4 +1,4 @@
-"""Selects the frames for beam search, where a blank is not almost certain, and their best tokens."""
+"""Selects the frames for beam search (those in which a blank is not almost certain) and their best tokens."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import tensorflow as tf
 
 
 class Frame(NamedTuple):
-    """The input for one step of the search; in Frames.stacked, all fields are [num_searched, ...]."""
+    """The input for one step of the search; in Frames.stacked, each field has a first axis, num_searched."""
 
-    token_probs: tf.Tensor  # float32 [batch, num_candidates], of the most probable tokens
+    token_probs: tf.Tensor  # float32 [batch, num_candidates], probabilities of the best tokens
     token_ids: tf.Tensor  # int64 [batch, num_candidates]
     blank_probs: tf.Tensor  # float32 [batch, 1]
-    follow_token: tf.Tensor  # float32 [batch, 1], 0 if the frames just before were skipped, otherwise 1
+    follow_token: tf.Tensor  # float32 [batch, 1], 0 if the previous frame was skipped, otherwise 1
     is_real: tf.Tensor  # float32 [batch, 1], 0 beyond the last frame of an utterance, otherwise 1
 
 
 class Frames(NamedTuple):
-    """The frames of each utterance to search, in order.
+    """The frames to search in each utterance, in order.
 
     Frames beyond an utterance's last one have a blank probability of 1, so they change nothing.
     """
 
     probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; arbitrary if a frame is not real
     stacked: Frame
-    positions: tf.Tensor  # int32 [num_searched, batch], index in the logits; arbitrary if not real
-    skipped_score: tf.Tensor  # float32 [batch], log probability of the blanks of the skipped frames
-    ends_skipped: tf.Tensor  # bool [batch], whether the last frame was skipped
+    positions: tf.Tensor  # int32 [num_searched, batch], frame index in the logits; arbitrary if not real
+    skipped_score: tf.Tensor  # float32 [batch], total log probability of the blanks in skipped frames
+    ends_skipped: tf.Tensor  # bool [batch], True if the last frame was skipped
 
 
 def select(
@@ -74,7 +74,7 @@ def select(
 
 
 def _list_true(mask):
-    """Returns the positions of each row's true values, int32, padded arbitrarily; and how many there are."""
+    """Returns the positions of the true values in each row, int32, padded arbitrarily; and their number."""
     counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     length = tf.shape(mask)[1]
     # True values have larger keys than false values, and earlier true values larger keys than later ones.

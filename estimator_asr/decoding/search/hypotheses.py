@@ -10,10 +10,10 @@ import tensorflow as tf
 class Hypotheses(NamedTuple):
     """The best token sequences of each utterance, best first.
 
-    If an utterance has fewer than num_best, the rest have no tokens and a score of -inf.
+    If an utterance has fewer than num_best hypotheses, the others have no tokens and a score of -inf.
     """
 
-    ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 at and beyond num_tokens
+    ids: tf.Tensor  # int32 [batch, num_best, max_tokens], padded with -1
     num_tokens: tf.Tensor  # int32 [batch, num_best]
     scores: tf.Tensor  # float32 [batch, num_best], acoustic score plus the scorers' scores
     acoustic_scores: tf.Tensor  # float32 [batch, num_best], log probability
@@ -26,12 +26,12 @@ class Hypotheses(NamedTuple):
         return Hypotheses(ids, num_tokens, scores, acoustic_scores)
 
     def joined(self, others: Hypotheses) -> Hypotheses:
-        """Returns these hypotheses followed by others for the same utterances."""
+        """Returns these hypotheses followed by `others`, which are hypotheses for the same utterances."""
         ids = join(self.ids, others.ids, -1)
         return Hypotheses(ids, *(tf.concat(pair, axis=1) for pair in zip(self[1:], others[1:])))
 
     def best(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns ids, int32 [batch, max_tokens], and num_tokens, int32 [batch], of the first hypothesis."""
+        """Returns the first hypothesis: ids, int32 [batch, max_tokens], and num_tokens, int32 [batch]."""
         return self.ids[:, 0], self.num_tokens[:, 0]
 
 

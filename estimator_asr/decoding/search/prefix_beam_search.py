@@ -1,9 +1,9 @@
 """CTC prefix beam search in batches (Graves 2012, section 7.5.3; Hannun et al. 2014, algorithm 1).
 
-A prefix is a sequence of tokens. Its probability is the sum over all paths that spell it, except those whose
-own prefixes fell out of the beam; if none did, the probability is exact. Probabilities are rescaled in every
-frame, which takes fewer operations than logarithms; a prefix is lost if its probability is less than 1e-38
-times that of the best one. Hypotheses do not depend on the batch or on padding.
+A prefix is a sequence of tokens. Its probability is the sum over all paths that spell it, except paths whose
+own prefixes fell out of the beam; if no prefixes fell out, the probability is exact. Probabilities are
+rescaled in every frame, which takes fewer operations than logarithms; a prefix is lost if its probability is
+less than 1e-38 times that of the best prefix. Hypotheses do not depend on the batch or on padding.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class Beam(NamedTuple):
     blank_probs: tf.Tensor  # float32 [batch, width], scaled probability of paths that end with a blank
     token_probs: tf.Tensor  # float32 [batch, width], scaled probability of paths that end with the last token
     keys: tf.Tensor  # int64 [batch, width, 4]: hash, hash without the last token, last token, node in traces
-    bonuses: tf.Tensor  # float32 [batch, width], sum of the scores from the scorers
+    bonuses: tf.Tensor  # float32 [batch, width], total score from all scorers
     states: tuple[tf.Tensor, ...]  # int32 [batch, width] for each scorer
 
 
 class BeamExtensions(NamedTuple):
-    """Candidates for the next beam: each prefix, followed by its extensions by each of the frame's tokens.
+    """Candidates for the next beam: each prefix, followed by the prefix extended by each token of the frame.
 
-    So the size of the candidates axis is width x (1 + tokens).
+    The candidates axis therefore has the size width x (1 + tokens).
     """
 
     blank_probs: tf.Tensor  # float32 [batch, width], as in Beam; extended prefixes cannot end with a blank
     token_probs: tf.Tensor  # float32 [batch, candidates]
     probs: tf.Tensor  # float32 [batch, candidates], sum of blank_probs and token_probs
-    bonuses: Optional[tf.Tensor]  # float32 [batch, candidates]; None without scorers
+    bonuses: Optional[tf.Tensor]  # float32 [batch, candidates]; None if there are no scorers
     states: tuple[tf.Tensor, ...]  # int32 [batch, candidates]
 
 
@@ -84,7 +84,7 @@ def search(
         beam, norm, link = _select(frame, beam, candidates, i)
         return i + 1, beam, scale + tf.cast(norm, tf.float64), links.write(i, link)
 
-    # The scale is float64, because float32 would lose digits over a minute that it keeps in shorter audio.
+    # The scale is float64, because in float32 the scale of a minute of audio would be less precise.
     start = (0, beam, tf.zeros([batch_size, 1], tf.float64), links)
     _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, step, start)
     return beam, scale[:, 0] + tf.cast(frames.skipped_score, tf.float64), links.stack()
@@ -93,7 +93,7 @@ def search(
 def first_beam(
     width: int, batch_size: tf.Tensor, blank_id: int, scorers: Sequence[scorers_lib.Scorer]
 ) -> Beam:
-    """Returns a beam of the empty prefix and width - 1 impossible prefixes."""
+    """Returns a beam that contains the empty prefix and width - 1 impossible prefixes."""
     shape = [batch_size, width]
     is_empty = tf.broadcast_to(tf.equal(tf.range(width), 0), shape)
     empty = tf.constant([phrases.EMPTY_HASH, _NO_HASH, blank_id, traces.NO_NODE], tf.int64)
@@ -110,12 +110,12 @@ def first_beam(
 
 
 def _impossible_hash(place: int) -> int:
-    """Returns the hash for a prefix with probability 0; it differs from all other prefixes' hashes."""
+    """Returns a hash for an impossible prefix, which differs from the hashes of all other prefixes."""
     return _NO_HASH - 1 - place
 
 
 def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExtensions:
-    """Extends each prefix by a frame: a blank, its last token again (last_probs), or a new token."""
+    """Extends each prefix by a frame that emits a blank, the last token again (last_probs) or a new token."""
     token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
     hashes, parents, last_ids, _ = tf.unstack(beam.keys, axis=-1)
@@ -124,12 +124,12 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExt
     differ = 1.0 - tf.cast(is_last, tf.float32)
     extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
     is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, its child]
-    # Small matrix products take a third as long in float64 as in float32, which oneDNN computes.
+    # Small matrix products are three times as fast in float64 as in float32, for which oneDNN is used.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
     from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ
     from_parent *= tf.cast(is_parent, tf.float32)
-    # Frames that are not real leave the beam unchanged, because another call may continue it.
+    # Frames that are not real leave the beam unchanged, because another call may continue the search.
     stay = (token_probs + tf.reduce_sum(from_parent, axis=1) * frame.is_real) * last_probs
     ended = (blank_probs + token_probs * frame.is_real) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
@@ -149,7 +149,7 @@ def _score(scorers, beam: Beam, token_ids):
 
 
 def _select(frame: frames_lib.Frame, beam: Beam, candidates: BeamExtensions, i):
-    """Returns the best candidates as a beam, the log of its scale, and their previous nodes and tokens."""
+    """Returns a beam of the best candidates, the log of its scale, and the frame's links for traces.trace."""
     width, step = beam.keys.shape[1], 1 + tf.shape(frame.token_ids)[1]
     scores = tf.math.log(candidates.probs)
     if candidates.bonuses is not None:
@@ -177,7 +177,7 @@ def _select(frame: frames_lib.Frame, beam: Beam, candidates: BeamExtensions, i):
 
 
 def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
-    """Returns a beam's keys, int64 [batch, width, 4], from its prefixes' keys before the frame."""
+    """Returns a new beam's keys, int64 [batch, width, 4]; `keys` are its prefixes' keys before the frame."""
     hashes, parents, last_ids, nodes = tf.unstack(keys, axis=-1)
     width, zeros = keys.shape[1], tf.zeros_like(hashes)
     own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
@@ -209,7 +209,10 @@ def rank(
     scorers: Sequence[scorers_lib.Scorer],
     is_ended: Optional[tf.Tensor] = None,
 ) -> RankedPrefixes:
-    """Ranks the prefixes; scorers also score the end where is_ended, bool [batch], is True (all if None)."""
+    """Ranks the prefixes; scorers also score the end of utterances for which is_ended, bool [batch], is True.
+
+    If is_ended is None, all utterances have ended.
+    """
     acoustic = tf.math.log(beam.blank_probs + beam.token_probs) + tf.cast(scale[:, None], tf.float32)
     added = tf.add_n(
         [tf.zeros_like(acoustic), *(scorer.finish(states) for scorer, states in zip(scorers, beam.states))]

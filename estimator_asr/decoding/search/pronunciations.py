@@ -17,7 +17,7 @@ _LOWEST = -1e9  # log probability of impossible paths
 
 
 class BestPrefixes(NamedTuple):
-    """For each text, its prefix that matches the audio best, with the reading of each character."""
+    """The prefix of each text that matches the audio best, with the readings of its characters."""
 
     num_characters: tf.Tensor  # int32 [batch, num_texts]
     scores: tf.Tensor  # float32 [batch, num_texts], log probability
@@ -27,10 +27,10 @@ class BestPrefixes(NamedTuple):
 def find_best_prefixes(
     log_probs: tf.Tensor, num_frames: tf.Tensor, readings: tf.Tensor, num_characters: tf.Tensor
 ) -> BestPrefixes:
-    """Finds the prefix of each text that matches the audio best, and how its characters are read.
+    """Finds the prefix of each text that matches the audio best, and the readings of its characters.
 
     Args:
-        log_probs: CTC's log probabilities, float32 [batch, num_frames, num_classes], with the blank last.
+        log_probs: CTC's log probabilities, float32 [batch, num_frames, num_classes]; the blank is last.
         num_frames: int32 [batch].
         readings: token ids, int32 [batch, num_texts, max_characters, max_readings], padded with -1.
         num_characters: int32 [batch, num_texts].
@@ -55,7 +55,7 @@ def find_best_prefixes(
 
 
 def _read(emissions, blanks, num_frames, readings, prefix_lengths):
-    """Returns the most probable reading of each character in its first frame, int32 [rows, length]."""
+    """Returns each character's reading that is most probable in its first frame, int32 [rows, length]."""
     length = tf.shape(readings)[1]
     log_probs = tf.concat([tf.reduce_max(emissions, axis=3), blanks], axis=2)
     places = tf.tile(tf.range(length)[None], [tf.shape(readings)[0], 1])
@@ -68,11 +68,11 @@ def _read(emissions, blanks, num_frames, readings, prefix_lengths):
 def _score_prefixes(emissions, blanks, num_frames, readings):
     """Returns the log probabilities of prefixes of 0, 1, ... characters, float32 [rows, length + 1]."""
     emissions, blanks = tf.transpose(emissions, [1, 0, 2, 3]), tf.transpose(blanks)[..., None]
-    # If no blank separates them, a reading must differ from the previous character's reading (last axis).
+    # A reading must differ from the previous character's (on the last axis) unless a blank separates them.
     before = tf.pad(readings[:, :-1], [[0, 0], [1, 0], [0, 0]], constant_values=-1)
     may_follow = tf.not_equal(readings[..., None], before[:, :, None])
-    # Prefixes that end with a reading of their last character, or with a blank. At first, only the empty
-    # prefix is possible.
+    # Paths end with a reading of the prefix's last character (with_token) or with a blank (with_blank). At
+    # first, only the empty prefix is possible.
     with_token = tf.fill(tf.shape(readings), _LOWEST)
     start = with_token, tf.pad(with_token[..., 0], [[0, 0], [1, 0]], constant_values=0.0)
 

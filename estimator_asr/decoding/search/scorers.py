@@ -1,4 +1,4 @@
-"""Scorers, for example an n-gram model or hotwords, which add to a prefix's score as it grows.
+"""Scorers, such as n-gram models and hotwords, which add to the score of a prefix as the prefix grows.
 
 Scores are natural logarithms, multiplied by the scorer's weight.
 """
@@ -40,7 +40,7 @@ class TokenBonus:
         return tf.zeros([batch_size], tf.int32)
 
     def extend(self, states: tf.Tensor, token_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the bonus, whatever the token is."""
+        """Returns the same bonus for every token."""
         shape = [*tf.unstack(tf.shape(states)), tf.shape(token_ids)[1]]
         return tf.fill(shape, self._bonus), tf.zeros(shape, tf.int32)
 
@@ -82,7 +82,7 @@ class NgramScorer:
         rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
         if self.context_length:
             longer, exists = self._look_up(tf.stack(contexts), token_ids)
-            for level in reversed(range(self.context_length)):  # the longest n-gram is last and wins
+            for level in reversed(range(self.context_length)):  # the longest n-gram comes last, so it is used
                 rows = tf.where(exists[level], longer[level], rows)
                 scores = tf.where(exists[level], weights[level][:, :, None], scores)
         scores = self._weight * (scores + tf.gather(self._log_probs, rows))
@@ -93,7 +93,7 @@ class NgramScorer:
         return self._weight * tf.gather(self._end_log_probs, states)
 
     def _back_off(self, states):
-        """Returns `states` and the states they back off to; and total back-off weights, one item more."""
+        """Returns `states` followed by their back-off states; and total back-off weights, one item more."""
         contexts, weights = [], [tf.zeros(tf.shape(states))]
         for _ in range(self.context_length):
             contexts.append(states)
@@ -102,7 +102,7 @@ class NgramScorer:
         return contexts, weights
 
     def _look_up(self, contexts, token_ids):
-        """Returns the rows of n-grams and whether they exist, [context_length, batch, width, tokens]."""
+        """Returns n-gram rows, and True if the n-gram exists, [context_length, batch, width, tokens]."""
         num_tokens = tf.cast(self._num_tokens, tf.int64)
         keys = tf.cast(contexts, tf.int64)[..., None] * num_tokens + tf.cast(token_ids, tf.int64)
         places = tf.searchsorted(self._keys, tf.reshape(keys, [-1]))
@@ -113,7 +113,7 @@ class NgramScorer:
 def score_sequences(scorer: Scorer, ids: tf.Tensor, num_ids: tf.Tensor) -> tf.Tensor:
     """Returns a scorer's scores for whole sequences, including their ends, float32 [rows].
 
-    `ids` are int32 [rows, length]; those at or beyond num_ids, int32 [rows], are ignored.
+    `ids` is int32 [rows, length]; only the first num_ids, int32 [rows], of each row are scored.
     """
     rows, length = tf.unstack(tf.shape(ids))
     ids = tf.maximum(ids, 0)

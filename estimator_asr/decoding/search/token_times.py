@@ -10,7 +10,7 @@ _LOWEST = -1e9  # log probability of impossible paths
 
 
 class TokenTimes(NamedTuple):
-    """The frames in which the tokens of a batch are emitted; 0 beyond the number of tokens."""
+    """The frames in which the tokens of a batch are emitted; all fields are padded with 0."""
 
     starts: tf.Tensor  # int32 [batch, max_tokens], first frame
     ends: tf.Tensor  # int32 [batch, max_tokens], frame after the last one
@@ -20,8 +20,9 @@ class TokenTimes(NamedTuple):
 def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor) -> TokenTimes:
     """Aligns tokens with frames; the states are those of Graves et al. (2006), section 4.1.
 
-    log_probs are float32 [batch, num_frames, num_classes] with the blank last, ids int32 [batch, max_tokens],
-    num_frames and num_tokens int32 [batch]. losses.has_alignment must be true for each utterance.
+    The shapes are: log_probs, float32 [batch, num_frames, num_classes], in which the blank is the last class;
+    ids, int32 [batch, max_tokens]; num_frames and num_tokens, int32 [batch]. losses.has_alignment must be
+    true for each utterance.
     """
     states = _list_states(ids, num_tokens, tf.shape(log_probs)[-1] - 1)  # [batch, num_states]
     emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
@@ -40,7 +41,7 @@ def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_token
 
 
 def _list_states(ids, num_tokens, blank_id):
-    """Returns int32 [batch, 2 x max_tokens + 1]: blank, token, blank, ..., token, blank."""
+    """Returns the states, int32 [batch, 2 x max_tokens + 1]: blank, token, blank, ..., token, blank."""
     ids = tf.where(tf.sequence_mask(num_tokens, tf.shape(ids)[1]), ids, blank_id)
     pairs = tf.stack([tf.fill(tf.shape(ids), blank_id), ids], axis=2)
     pairs = tf.reshape(pairs, [tf.shape(ids)[0], 2 * tf.shape(ids)[1]])

@@ -1,4 +1,4 @@
-"""Traces back the tokens that a prefix beam search added, along the links that it wrote for each frame."""
+"""Traces back the tokens that a prefix beam search added, by following the links that it wrote per frame."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ NO_NODE = -1  # node of the first prefix in a search's initial beam; the node of
 class Traced(NamedTuple):
     """The tokens that a search added to its initial beam."""
 
-    ids: tf.Tensor  # int32 [batch, num_best, max_tokens], -1 beyond the last token
+    ids: tf.Tensor  # int32 [batch, num_best, max_tokens], padded with -1
     num_tokens: tf.Tensor  # int32 [batch, num_best]
     frames: tf.Tensor  # int32 [batch, num_best, max_tokens], index of the frame that added each token, or -1
-    roots: tf.Tensor  # int32 [batch, num_best], initial beam's index of the prefix that the tokens extend
+    roots: tf.Tensor  # int32 [batch, num_best], index in the initial beam of the extended prefix
 
 
 def trace(nodes: tf.Tensor, links: tf.Tensor) -> Traced:
     """Follows nodes, int64 [batch, num_best], back to the search's initial beam.
 
-    A node is frame x width + place in the beam. Links, int64 [num_searched, batch, width, 2], hold the
-    previous node and the token.
+    A node is the number frame x width + index in the beam. Links, int64 [num_searched, batch, width, 2],
+    contain the previous node and the token.
     """
     nodes, links = tf.cast(nodes, tf.int32), tf.cast(links, tf.int32)
     shape = tf.shape(links)

@@ -20,7 +20,7 @@ _TENTHS = np.arange(1, 10) / 10
 
 
 class Judged(NamedTuple):
-    """Characters (or tokens) of hypotheses: their confidences, and whether each is right."""
+    """Confidences of the characters (or tokens) in hypotheses, and whether each is right."""
 
     confidences: np.ndarray  # float64 [num_characters]
     is_right: np.ndarray  # bool [num_characters]
@@ -49,7 +49,8 @@ def judge(transcribed: list[trials.Transcribed], has_language: bool) -> Judged:
 def fit(judged: Judged) -> tuple[float, float]:
     """Returns the scale and offset for the log odds of the confidences, found by Newton's method.
 
-    They minimise the negative log likelihood of `is_right`, plus a weak prior towards scale 1 and offset 0.
+    The scale and offset minimise the negative log likelihood of `is_right`, plus a weak prior towards scale 1
+    and offset 0.
     """
     log_odds = _log_odds(judged.confidences)
     inputs = np.stack([log_odds, np.ones_like(log_odds)], axis=1)
@@ -84,18 +85,18 @@ def apply(judged: Judged, scale: float, offset: float) -> Judged:
 
 
 def join(parts: Sequence[Judged]) -> Judged:
-    """Returns the characters of all parts together."""
+    """Concatenates the characters of all parts."""
     return Judged(*map(np.concatenate, zip(*parts)))
 
 
 def fit_crosswise(halves: Sequence[Judged]) -> Judged:
-    """Returns both halves, each calibrated with the scale and offset that were fitted on the other half."""
+    """Returns both halves, joined, each calibrated with the scale and offset fitted on the other half."""
     first, second = halves
     return join([apply(first, *fit(second)), apply(second, *fit(first))])
 
 
 class Bins(NamedTuple):
-    """Statistics for bins of confidences."""
+    """Statistics of each confidence bin."""
 
     confidence: np.ndarray  # mean confidence per bin, float64 [num_bins]; NaN if the bin is empty
     accuracy: np.ndarray  # fraction of characters that are right, float64 [num_bins]; NaN if the bin is empty
@@ -103,7 +104,7 @@ class Bins(NamedTuple):
 
 
 def sort_into_bins(judged: Judged, limits: np.ndarray = _TENTHS) -> Bins:
-    """Returns the bins of a reliability diagram (Guo et al. 2017, section 2); `limits` are between bins."""
+    """Returns the bins of a reliability diagram (Guo et al. 2017, section 2); `limits` separate the bins."""
     places = np.searchsorted(limits, judged.confidences, side="right")
     counts, confidence, num_right = (
         np.bincount(places, weights, len(limits) + 1)

@@ -1,4 +1,4 @@
-"""Draws the result of tune: error rates after each step, and wrong characters at each confidence."""
+"""Draws the result of tune: error rates after each step, and wrong characters per confidence range."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from estimator_asr.scoring import utterances
 
 _DPI = 120
 LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
-_BAR = 0.38  # thickness of a bar; bars are in pairs
-_CONFIDENCES = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # limits between the ranges of confidences
+_BAR = 0.38  # thickness of a bar; bars come in pairs
+_CONFIDENCES = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # boundaries between confidence ranges
 
 
 def draw(result: search.TuningResult, path: str) -> None:
@@ -32,7 +32,7 @@ def draw(result: search.TuningResult, path: str) -> None:
 
 
 def draw_steps(axes, result: search.TuningResult) -> None:
-    """Draws a bar per step and measure: the error rate in percent."""
+    """Draws a bar for each step and measure, showing the error rate in percent."""
     places = np.arange(len(result.steps))
     for i, (measure, count) in enumerate(result.num_labels.items()):
         rates = [100 * step.errors[measure] / max(count, 1) for step in result.steps]
@@ -46,10 +46,10 @@ def draw_steps(axes, result: search.TuningResult) -> None:
 
 
 def draw_confidences(axes, result: search.TuningResult) -> None:
-    """Draws two bars per range of confidences: how many characters should be wrong, and how many are.
+    """Draws two bars per confidence range: the expected and the measured number of wrong characters.
 
-    The confidences are those fitted on the other half of the utterances; ranges without characters are left
-    out.
+    The confidences of each half of the utterances were calibrated on the other half. Ranges without
+    characters are left out.
     """
     bins = calibration.sort_into_bins(result.fitted, _CONFIDENCES)
     used = np.flatnonzero(bins.counts)

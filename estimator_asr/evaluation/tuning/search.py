@@ -20,7 +20,7 @@ from tfrecord_builder.program import progress_bar
 
 _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
-_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # changes to try on the best (weight, bonus)
+_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps around the best (weight, bonus)
 # Weights to try for the attention decoder and for the language model.
 _RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _WHISPER_WEIGHTS = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
@@ -37,14 +37,14 @@ class DecodingStep(NamedTuple):
 
 
 class TuningResult(NamedTuple):
-    """Result of the search; its last step has the best settings."""
+    """Result of the search; the last step has the best settings."""
 
     steps: list[DecodingStep]
     num_labels: dict[str, int]  # number of labels in the references, for each measure
     uncalibrated: Optional[calibration.Judged]  # confidences; None for a language model
     # The confidences of each half of the utterances, calibrated on the other half.
     fitted: Optional[calibration.Judged]
-    whisper: Optional[types.SimpleNamespace] = None  # the Whisper decoder that was tried, see decoder_weights
+    whisper: Optional[types.SimpleNamespace] = None  # the Whisper decoder that was tried; see decoder_weights
 
 
 class Search:
@@ -55,7 +55,7 @@ class Search:
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
         # Error count of each measure, keyed by the trial's (settings, with_language).
         self._errors: dict[tuple[config_lib.DecodeConfig, bool], dict[str, int]] = {}
-        num_weights = 2 + len(_RANKING_WEIGHTS)  # the weights, 0, and the step's own trial
+        num_weights = 2 + len(_RANKING_WEIGHTS)  # the weights above, weight 0, and the step's own trial
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = progress_bar.ProgressBar(total=count, desc="tune", unit=" trials")
@@ -77,7 +77,7 @@ class Search:
         if whisper:
             steps.append(self._choose_whisper(best, steps[-1].errors, whisper.list_choices(best)))
             best = steps[-1].settings
-        # The trials' transcripts were not kept, to save memory, so the best settings are run again.
+        # Transcripts from trials were not kept, to save memory, so the best settings are tried again.
         transcribed = whisper.run(best) if best.whisper_weight else self._bench.run(best, with_language=True)
         self._progress.update()
         edits = {measure: trials.sum_edits(transcribed, measure) for measure in self._measures}
@@ -111,7 +111,7 @@ class Search:
     ) -> DecodingStep:
         """Chooses the weights for the language model and Whisper's decoder together.
 
-        If no weights make fewer errors than `start`, which made `before` errors, its settings are kept.
+        Keeps `start`, which made `before` errors, unless some weights make fewer errors.
         """
         edits, steps = functools.lru_cache(maxsize=None)(trials.count_edits), [(start, before)]
         for language, whisper in itertools.product((0.0, *_RANKING_WEIGHTS), _WHISPER_WEIGHTS):
@@ -130,13 +130,13 @@ class Search:
         )
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
-        """Returns `start` with the change that makes the fewest errors; on a tie, with the first one."""
+        """Returns `start` with the change that makes the fewest errors; on a tie, with the first change."""
         with_language = measure == _CHARACTERS
         candidates = [dataclasses.replace(start, **change) for change in changes]
         return min(candidates, key=lambda settings: self._count_errors(settings, with_language)[measure])
 
     def _count_errors(self, settings, with_language):
-        """Returns the errors for each measure; cached: the next step tries the best settings again."""
+        """Returns the errors for each measure, cached because the next step tries the best settings again."""
         key = settings, with_language or not self._bench.language
         if key not in self._errors:
             transcribed = self._bench.run(*key)

@@ -28,7 +28,7 @@ Batch = dict[str, np.ndarray]  # arrays by name; the first axis is the batch
 def compute_posteriors(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
 ) -> list[Batch]:
-    """Computes CTC log probabilities for about max_utterances utterances of a split, chosen by their ids.
+    """Computes CTC log probabilities for about max_utterances utterances in a split, chosen by id.
 
     Returns:
         Batches of log_probs, float32 [batch, num_frames, num_classes]; num_frames, int32 [batch]; encoding,
@@ -73,14 +73,14 @@ def read_batches(
 
 @dataclasses.dataclass(frozen=True)
 class Transcribed:
-    """An utterance: its reference texts, and the outputs of cascade.transcribe for it."""
+    """An utterance's reference texts, and its outputs from cascade.transcribe."""
 
     pronunciation: str
     transcript: str
     outputs: dict
 
     def edits(self, measure: str) -> edit_distance.Edits:
-        """Counts the edits of tokens or characters; `measure` is a key of utterances.MEASURES."""
+        """Counts token or character edits; `measure` is a key of utterances.MEASURES."""
         texts = self.transcript, self.outputs["transcript"]
         if measure == _TOKENS:
             texts = self.pronunciation, self.outputs["pinyin"]
@@ -138,13 +138,13 @@ def count_edits(measure: str, reference: str, hypothesis: str) -> int:
 
 
 def sum_edits(transcribed: Iterable[Transcribed], measure: str) -> edit_distance.Edits:
-    """Returns the edits in all utterances together."""
+    """Returns the total edits over all utterances."""
     edits = [utterance.edits(measure) for utterance in transcribed]
     return edit_distance.Edits(*map(sum, zip(*edits))) if edits else edit_distance.Edits(0, 0, 0, 0)
 
 
 class Choice(NamedTuple):
-    """An utterance: its references, and its candidates from cascade.list_candidates."""
+    """An utterance's references, and its candidates from cascade.list_candidates."""
 
     references: dict[str, str]  # reference texts by measure, a key of utterances.MEASURES
     texts: dict[str, list[str]]  # texts of the candidates, by measure
@@ -163,11 +163,11 @@ class Choice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class WhisperBench:
-    """Models and records on which the weights of Whisper's decoder are tried."""
+    """Models and records on which weights for Whisper's decoder are tried."""
 
     acoustic: trained_model.TrainedModel
     language: trained_model.TrainedModel
-    read: Callable[[], Iterable[Batch]]  # returns batches of the records
+    read: Callable[[], Iterable[Batch]]  # returns the records in batches
 
     def list_choices(self, config: config_lib.DecodeConfig) -> list[Choice]:
         """Returns each utterance's candidates, which do not depend on the weights that are tuned."""

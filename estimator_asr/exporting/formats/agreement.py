@@ -26,9 +26,7 @@ from tfrecord_builder.program import lazy_tensorflow, progress_bar
 EXACT = "float32"
 TOLERANCE = 1e-3  # allowed difference between scores, times or confidences; relative for values above 1
 MOST_CHANGED = 0.01  # fraction of characters that rounded weights may change
-_ADVICE = (
-    "Nothing was exported. Omit {0} from --format, and report the error with the versions of {0}'s libraries."
-)
+_ADVICE = "Nothing was exported. Omit {0} from --format, and report this error with {0}'s library versions."
 
 
 @dataclasses.dataclass
@@ -39,7 +37,7 @@ class Agreement:
     weights: str
     num_recordings: int = 0
     num_characters: int = 0
-    num_changed: int = 0  # character edits between the two transcripts; for float32, only ties have any
+    num_changed: int = 0  # character edits between the transcripts; for float32, only ties have any
     num_ties: Optional[int] = None  # recordings whose texts differ but have equal scores; float32 only
     largest_difference: Optional[float] = None  # maximum over scores, times and confidences; float32 only
 
@@ -51,7 +49,7 @@ class Agreement:
         return f"{self.weights} {self.format} differs from the {EXACT} SavedModel in {changed}"
 
     def count(self, expected: str, transcript: str) -> None:
-        """Adds the transcripts of a recording by the SavedModel and by the format."""
+        """Adds a recording's transcripts: `expected` is from the SavedModel, `transcript` from the format."""
         self.num_recordings += 1
         self.num_characters += len(expected)
         self.num_changed += Levenshtein.distance(expected, transcript)
@@ -73,11 +71,11 @@ def compare(
     """Compares the converted export in VERSION/name with the version's SavedModel.
 
     Raises:
-        errors.UserError: the outputs differ: for float32, in any character or score; for rounded weights, in
+        errors.UserError: float32 outputs differ in any character or score, or rounded weights change
             significantly more than MOST_CHANGED of the characters.
     """
     agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
-    # Only the best hypothesis is compared: near the edge of the beam, the formats may keep different ones.
+    # Only the best hypothesis is compared, because formats may keep different ones near the beam's edge.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
     with contextlib.closing(version.session), _as_user_errors(name):
         other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))
@@ -106,7 +104,7 @@ def _as_user_errors(name: str) -> Iterator[None]:
         raise errors.UserError(f"export: {error}. {_ADVICE.format(name)}") from error
     except errors.UserError:  # the outputs differ
         raise
-    except (LookupError, ValueError) as error:  # the outputs have other names or shapes
+    except (LookupError, ValueError) as error:  # the outputs have different names or shapes
         problem = f"the outputs of {name} do not match the SavedModel's ({type(error).__name__}: {error})"
         raise errors.UserError(f"export: {problem}. {_ADVICE.format(name)}") from error
 

@@ -1,9 +1,9 @@
-"""Adds an export in other formats to a version, VERSION/onnx/ and VERSION/litert/, for estimator_asr_runtime.
+"""Adds other formats to a version, in VERSION/onnx/ and VERSION/litert/, for estimator_asr_runtime.
 
 acoustic, decoder, language .onnx or .tflite     the graphs built by parts.py
-tokens.txt, characters.txt, language_tokens.txt  vocabularies; an id is a line number, from 0
-acoustic_ngram.npz, language_ngram.npz           n-gram models for the search, if their weight is not 0
-model.json                                       settings, size and sha256 of each file, and its own sha256
+tokens.txt, characters.txt, language_tokens.txt  vocabularies; an id is a line number, counted from 0
+acoustic_ngram.npz, language_ngram.npz           n-gram models for the search, if their weights are not 0
+model.json                                       settings, each file's size and sha256, and its own sha256
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
-_LONGEST_FRAME = 20000  # number of samples; no window is as long
+_LONGEST_FRAME = 20000  # samples; longer than any window
 
 
 def check(
     names: Sequence[str], acoustic: trained_model.TrainedModel, utterances: Sequence[sample.ParityUtterance]
 ) -> None:
-    """Raises errors.UserError if a format cannot be written or compared; runs before anything is written."""
+    """Raises errors.UserError, before anything is written, if a format cannot be written or compared."""
     for name in names:
         check_installed(name)
     if names and acoustic.model.decode.whisper_weight:
@@ -73,7 +73,7 @@ def add(
     info: export_info.ExportInfo,
     utterances: Sequence[sample.ParityUtterance],
 ) -> dict[str, agreement.Agreement]:
-    """Writes each format beside a version's SavedModel; returns the results of comparing the two, by format.
+    """Writes each format, compares it with the version's SavedModel, and returns the results by format.
 
     Raises:
         errors.UserError: a format cannot be written or differs from the SavedModel; the version must then be
@@ -154,5 +154,5 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
 
 
 def _find_min_samples(config: frontend.FrontendConfig) -> int:
-    """Returns the number of samples in the shortest waveform that has a frame."""
+    """Returns the number of samples in the shortest waveform that has at least one frame."""
     return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))

@@ -1,4 +1,4 @@
-"""Converts graphs to LiteRT (formerly TensorFlow Lite), using only its built-in operations."""
+"""Converts graphs to LiteRT (formerly TensorFlow Lite), using only LiteRT's built-in operations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ MODULES = ("ai_edge_litert.interpreter",)
 
 
 def convert(part: parts.Part, weights: str) -> bytes:
-    """Returns the content of a .tflite file.
+    """Returns the contents of a .tflite file.
 
-    For int8, weights are quantised per channel after training, and activations when a product needs them.
+    For int8, weights are quantised per channel after training, and activations are quantised when a product
+    needs them.
 
     Raises:
         Exception: the converter rejects an operation; the type of the exception varies.

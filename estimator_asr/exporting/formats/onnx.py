@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_asr.exporting.formats import parts, rewriting
 
 FILE = "{}.onnx"
-OPSET = 17  # introduced in ONNX 1.12, supported by ONNX Runtime 1.12 and later
+OPSET = 17  # introduced in ONNX 1.12 and supported by ONNX Runtime 1.12 and later
 MODULES = ("onnx", "onnxruntime", "tf2onnx")
 # Matrix products and table lookups; ONNX Runtime 1.19 cannot run quantised convolutions.
 _QUANTISED = ["MatMul", "Gather"]
@@ -19,11 +19,11 @@ _SMALLEST_HALVED = 1024  # weights with at least this many elements are stored a
 
 
 def convert(part: parts.Part, weights: str) -> bytes:
-    """Returns the content of an .onnx file; for int8, weights are quantised per channel after training."""
+    """Returns the contents of an .onnx file; for int8, weights are quantised per channel after training."""
     from tf2onnx import optimizer, tfonnx
 
     names = [f"{name}:0" for name in (*part.inputs, *part.outputs)]
-    # This pass of tf2onnx 1.17 merges two reshapes incorrectly if one of the shapes is computed.
+    # tf2onnx 1.17's remove_back_to_back merges two reshapes incorrectly if one of the shapes is computed.
     passes = {name: make for name, make in optimizer._optimizers.items() if name != "remove_back_to_back"}
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(rewriting.replace_erfc(part.graph), name="")
@@ -41,7 +41,7 @@ def convert(part: parts.Part, weights: str) -> bytes:
 
 
 def _halve(model) -> None:
-    """Stores large weights as float16, which ONNX Runtime converts back to float32 as it loads them."""
+    """Stores large weights as float16; ONNX Runtime converts them back to float32 when it loads the model."""
     from onnx import TensorProto, helper, numpy_helper
 
     for weight in model.graph.initializer:

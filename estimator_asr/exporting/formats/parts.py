@@ -1,4 +1,4 @@
-"""Builds the graphs that make up each format; estimator_asr_runtime does the work between them.
+"""Builds the graphs that make up each format; estimator_asr_runtime does the work between the graphs.
 
     acoustic   waveform float32 [1, num_samples]
                    -> CTC's log_probs float32 [1, num_frames, num_classes], blank last; if there is an
@@ -9,7 +9,7 @@
                    -> characters int32 and log_probs float32 [rows, length, count]: the most probable
                       characters for each token, best first
 
-The graphs have no control flow, strings or lookup tables, and their weights are constants.
+The graphs contain no control flow, strings or lookup tables, and their weights are constants.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def _check_size(name: str) -> None:
     num_bytes = sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
     if num_bytes > _MOST_BYTES:
         raise errors.UserError(
-            f"export: the weights of the {name} graph have {num_bytes / 1e9:.1f} GB, but --format supports "
-            f"at most {_MOST_BYTES / 1e9:.1f} GB; omit --format, or choose a smaller encoder"
+            f"export: the weights of the {name} graph take up {num_bytes / 1e9:.1f} GB, but --format "
+            f"supports at most {_MOST_BYTES / 1e9:.1f} GB; omit --format, or choose a smaller encoder"
         )
 
 
@@ -101,7 +101,7 @@ def _build_acoustic(trained, has_decoder) -> tuple[Tensors, Tensors]:
 
 
 def _extract(waveform, num_samples, config: frontend.FrontendConfig) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features of one waveform, which must have at least one frame, and their num_frames."""
+    """Returns the features of one waveform, which must have at least one frame, and num_frames."""
     num_frames = frontend.num_frames(num_samples, dataclasses.replace(config, encoder=None))
     fbank = frontend.extract(waveform, config, num_samples)
     if config.encoder is None:

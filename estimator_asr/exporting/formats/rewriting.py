@@ -1,8 +1,8 @@
-"""Rewrites a graph: replaces operations that a format lacks or that would suffer from quantisation.
+"""Rewrites a graph to replace operations that a format lacks or that would suffer from quantisation.
 
 Features are logarithms of energies that span many decades, so the frontend's matrix products must stay
-float32 in int8 formats. Their constants are made the first factor, because a first factor is not quantised.
-Fourier transforms, which formats support badly or not at all, become matrix products as well.
+float32 in int8 formats. In each product, the constant becomes the first factor, which is not quantised.
+Fourier transforms, which formats support poorly or not at all, become matrix products as well.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
 
 
 def replace_erfc(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns a graph without erfc, which gelu uses in TensorFlow 2.21 and ONNX lacks; LiteRT has gelu."""
+    """Returns a graph without erfc, which TensorFlow 2.21 uses for gelu but ONNX lacks; LiteRT has gelu."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph)
     for node in [node for node in changed.node if node.op == "Erfc"]:
@@ -54,7 +54,7 @@ def _replace_part(graph, nodes, node) -> None:
 
 
 def _transpose_product(graph, node, first: np.ndarray, second: str) -> None:
-    """Makes a node compute second x first^T as (first x second^T)^T, whose first factor is the constant."""
+    """Makes a node compute second x first^T as (first x second^T)^T, so that `first` is the first factor."""
     factors = [_add_constant(graph, f"{node.name}/factor", first), second]
     product = _add(graph, f"{node.name}/product", "BatchMatMulV2", factors, T=tf.float32)
     product.attr["adj_y"].b = True
@@ -78,9 +78,9 @@ def _swap_filters(graph, nodes, node) -> None:
     """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors.
 
     LiteRT's converters would swap the factors back, and quantise the filters, if both factors were matrices
-    or if the product were transposed directly. Therefore the other factor is the rank-3 tensor that
-    tf.tensordot reshapes before the product (its reshape after the product accepts either rank), and the
-    product, which is never negative, is replaced with its absolute value before the transposition.
+    or if the product were transposed directly. Therefore the second factor is the rank-3 tensor that
+    tf.tensordot reshapes before the product (tf.tensordot's reshape after the product accepts either rank),
+    and the product, which is never negative, is replaced with its absolute value before the transposition.
     """
     frames, filters = node.input
     _transpose_product(graph, node, _read(nodes[filters]).T[None], nodes[frames].input[0])
@@ -118,6 +118,6 @@ def _set_types(node, **types) -> None:
 
 
 def _make_basis(length: int, part: str) -> np.ndarray:
-    """Returns float32 [1, length / 2 + 1, length]; its product with a frame is that part of the FFT."""
+    """Returns float32 [1, length / 2 + 1, length], whose product with a frame is `part` of the FFT."""
     angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
     return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]

@@ -3,7 +3,7 @@
 The models exchange token strings, so each keeps its own vocabulary. The language model reads an unknown
 syllable as <unk> and copies any other unknown token, such as a letter, to the transcript. It converts every
 hypothesis of the acoustic model, and the scores of both models select the best one. A result depends neither
-on the other utterances in the batch nor on padding: values at or beyond a length are ignored.
+on the other utterances in the batch nor on padding, because values at or beyond a length are ignored.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def transcribe(
     """Builds the cascade; `restore` loads its variables.
 
     Args:
-        acoustic, language: the models; if `language` is None, transcripts are joined tokens.
+        acoustic, language: the models; if `language` is None, transcripts consist of tokens.
         fbank: float32 [batch, num_frames, num_bins].
-        num_frames: int32 [batch]; an utterance of 0 frames has an empty transcript.
-        hotwords: string [num_hotwords] in the format of in_graph.parse, used for all utterances, or None.
+        num_frames: int32 [batch]; an utterance with 0 frames gets an empty transcript.
+        hotwords: hotwords for all utterances, string [num_hotwords], in in_graph.parse's format; or None.
 
     Returns:
-        The outputs of every signature for audio.
+        The outputs of every audio signature.
 
         [batch]: transcript (string), pinyin (string, tokens separated by spaces), greedy_pinyin (string, the
         tokens on CTC's best path, without language and n-gram models), acoustic_score (float32, log
@@ -59,7 +59,7 @@ def transcribe(
 
 
 class Candidates(NamedTuple):
-    """The hypotheses from which the best one is chosen; a row is one of batch x num_best hypotheses."""
+    """The hypotheses from which the best one is chosen; each of the batch x num_best hypotheses has a row."""
 
     ids: tf.Tensor  # int32 [rows, max_tokens]
     tokens: sequences.Sequences
@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
     places: Optional[tf.Tensor]  # index of each token's syllable; None if tokens were not joined
     units: sequences.Sequences  # characters of the transcript; tokens if there is no language model
     texts: tf.Tensor  # string [batch, num_best]
-    scores: tf.Tensor  # search scores, float32 [batch, num_best]; -inf if there is none
+    scores: tf.Tensor  # search scores, float32 [batch, num_best]; -inf if missing or repeated
     language_scores: tf.Tensor  # float32 [batch, num_best]
     whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 if Whisper's decoder is not used
 
@@ -157,7 +157,7 @@ def list_candidates(
     whisper_scores = tf.zeros(shape)
     if proposed:
         scores = proposals.drop_repeated(scores, texts, tf.shape(recognition.n_best.scores)[1])
-        # Whisper scores the texts before hotwords are written into them: only its boost rewards a hotword.
+        # Whisper scores texts before hotwords are written into them, so that only boosts reward hotwords.
         whisper_scores = proposals.score(proposed, acoustic.whisper, unbiased.strings)
     language_scores = tf.reshape(units.scores, shape)
     return Candidates(ids, tokens, syllables, places, units, texts, scores, language_scores, whisper_scores)
@@ -165,7 +165,7 @@ def list_candidates(
 
 def _join_best_path(acoustic: model_directory.ModelDirectory, recognition: task.Recognition) -> tf.Tensor:
     ids, _ = decoders.best_path(recognition.log_probs, recognition.num_frames)
-    strings = sequences.spell(acoustic, dataset_info.TOKENS_FILE, ids)  # "" beyond the last token
+    strings = sequences.spell(acoustic, dataset_info.TOKENS_FILE, ids)  # "" after the last token
     return tf.strings.strip(tf.strings.reduce_join(strings, axis=1, separator=" "))
 
 
@@ -174,9 +174,9 @@ def _flatten(ids: tf.Tensor) -> tf.Tensor:
 
 
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns the outputs of one model: those of `transcribe`, or a language model's transcript.
+    """Returns the outputs of `transcribe` for an acoustic model, or `transcript` for a language model.
 
-    `features` has the features listed in TaskSpec.features; their sequences may be empty.
+    `features` contains the features listed in TaskSpec.features, whose sequences may be empty.
     """
     if model.config.spec.reads_audio:
         return transcribe(model, None, features["fbank"], features["num_frames"])
@@ -193,7 +193,7 @@ def convert(
 
     `tokens` is string [rows, max_tokens]; tokens at or beyond num_tokens (int32 [rows]) are ignored. An
     unknown token that is not a syllable, such as a letter, is copied, in lower case if tokens are toneless.
-    `given`, if set, has the shape of `tokens`: each string that is not "" is written and scored instead.
+    `given`, if set, has the shape of `tokens`; any string in it that is not "" is used and scored instead.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
     converted = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens}, given)
@@ -208,7 +208,7 @@ def convert(
 
 
 def restore(session: tf.compat.v1.Session, model: model_directory.ModelDirectory, checkpoint: str) -> None:
-    """Restores all variables of one model, which are in its task's scope, from a checkpoint."""
+    """Restores all of a model's variables, which are in the scope of the model's task, from a checkpoint."""
     scope = f"{model.config.spec.name}/"
     variables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, scope)
     checkpoints.check_variables(checkpoint, model, variables)

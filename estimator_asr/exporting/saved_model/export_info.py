@@ -1,4 +1,4 @@
-"""export.json: the models in an export, how well it agrees with them, and the digest of each of its files.
+"""Reads and writes export.json, which describes an export's models, comparison results and files.
 
 The files are verified before TensorFlow reads them, because TensorFlow loads a truncated vocabulary without
 an error and then returns wrong transcripts.
@@ -20,7 +20,7 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 INFO_FILE = os.path.join("assets.extra", "export.json")
-_ADVICE = "copy the export again, or export again"
+_ADVICE = "copy the export again, or export the model again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,10 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; an acoustic model has only tokens_sha256. `decode` has DecodeConfig's fields."""
+    """A model in the export; an acoustic model's only hash is tokens_sha256.
+
+    `decode` has DecodeConfig's fields.
+    """
 
     global_step: int
     tokens_sha256: str
@@ -47,7 +50,7 @@ class ModelInfo:
 
 @dataclasses.dataclass(frozen=True)
 class UnreadTokens:
-    """Tokens that the language model lacks; the acoustic model has these and others, num_tokens in all."""
+    """Acoustic model tokens that the language model lacks; num_tokens counts all acoustic model tokens."""
 
     tokens: tuple[str, ...] = ()
     num_tokens: int = 0
@@ -57,19 +60,20 @@ class UnreadTokens:
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
             f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where such a token is spoken, the "
-            "transcript gets hanzi that fit the context, however they are pronounced. Train the language "
-            "model on text that contains these tokens."
+            "transcript contains hanzi that fit the context, whatever their pronunciation. Train the "
+            "language model on text that contains these tokens."
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class ExportInfo:
-    """Content of export.json.
+    """Contents of export.json.
 
-    `input` has the fields of config.InputConfig that define how evaluate forms batches; `parity` those of
-    parity.Certificate, and is empty if the export was not compared with its models; `formats` those of
-    agreement.Agreement for each other format. `files` maps each file's path in the version, written with
-    slashes, to its size and digest. Exports of 0.1.0 have no `unread`, `parity` and `formats`.
+    `input` has the fields of config.InputConfig that define how evaluate forms batches. `parity` has the
+    fields of parity.Certificate, and is empty if the export was not compared with its models. `formats` has
+    the fields of agreement.Agreement for each other format. `files` maps each file's path in the version,
+    written with slashes, to the file's size and digest. Exports made by version 0.1.0 have no `unread`,
+    `parity` or `formats`.
     """
 
     frontend: frontend.FrontendConfig
@@ -77,7 +81,7 @@ class ExportInfo:
     acoustic: ModelInfo
     language: Optional[ModelInfo]  # None if the export writes tokens
     unread: UnreadTokens = UnreadTokens()
-    max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio
+    max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio, in seconds
     chunk_frames: int = 0  # frames per chunk of a stream; 0 if the model does not stream
     input: dict[str, int] = dataclasses.field(default_factory=dict)
     parity: dict[str, object] = dataclasses.field(default_factory=dict)
@@ -106,10 +110,10 @@ class ExportInfo:
             except OSError as error:
                 raise errors.UserError(f"{path} cannot be read ({error.strerror}); {_ADVICE}") from error
             if got != want:
-                raise errors.UserError(f"{path} is damaged: it has {got}, expected {want}; {_ADVICE}")
+                raise errors.UserError(f"{path} is damaged: it has {got} instead of {want}; {_ADVICE}")
 
     def describe_unread(self, version_dir: str) -> str:
-        """Returns a warning about tokens that the language model lacks; empty if there are none."""
+        """Returns a warning about tokens that the language model lacks, or "" if there are none."""
         models = f"{version_dir}: the language model", "the acoustic model"
         return self.unread.describe(*models) if self.unread.tokens else ""
 
@@ -131,7 +135,9 @@ def load(version_dir: str) -> ExportInfo:
     except errors.UserError as error:
         raise errors.UserError(f"{path}: {error}; {_ADVICE}") from error
     if info.sha256 != digest(values):
-        raise errors.UserError(f"{path} is damaged: its content does not match the sha256 in it; {_ADVICE}")
+        raise errors.UserError(
+            f"{path} is damaged: its contents do not match the sha256 recorded in it; {_ADVICE}"
+        )
     return info
 
 
@@ -142,7 +148,7 @@ def digest(values: Mapping) -> str:
 
 
 def describe_files(directory: str) -> dict[str, FileInfo]:
-    """Returns the size and digest of each file, except export.json, by its path in the directory."""
+    """Returns the size and digest of every file except export.json, keyed by path in the directory."""
     paths = [os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names]
     names = {os.path.relpath(path, directory): path for path in sorted(paths)}
     return {name.replace(os.sep, "/"): _describe(path) for name, path in names.items() if name != INFO_FILE}

@@ -11,7 +11,7 @@ from tfrecord_builder.audio import audio_files, frontend
 
 
 class Items(NamedTuple):
-    """Checked items. If an item is too long, the width of the batch shrinks to the longest of the others.
+    """Checked items. If an item is too long, the batch is narrowed to the length of the longest other item.
 
     Items rejected for other reasons do not change the width, which affects the last bits of the results.
     """
@@ -98,7 +98,7 @@ def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tens
     for name, value in outputs.items():
         value = value[:num_items]
         nothing = tf.zeros_like(value)
-        if name == "n_best.score":  # an n-best list of one empty transcript
+        if name == "n_best.score":  # an n-best list with one empty transcript
             nothing = tf.concat([nothing[:, :1], tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
         cleared[name] = choose(status, value, nothing)
     return cleared
@@ -117,20 +117,20 @@ def _select(values: tf.Tensor, lengths: tf.Tensor, problems: dict[str, tf.Tensor
 
 
 def _mask(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Returns the values, with zeros at or beyond the lengths."""
+    """Sets values at or beyond the lengths to zero."""
     is_value = tf.sequence_mask(lengths, tf.shape(values)[1])
     return tf.where(is_value if values.shape.rank == 2 else is_value[:, :, None], values, 0.0)
 
 
 def _find_peaks(values: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns each item's largest absolute value, float32 [batch], and whether all its values are finite."""
+    """Returns each item's largest absolute value, float32 [batch], and True if all its values are finite."""
     axes = list(range(1, values.shape.rank))
     magnitudes = tf.abs(_mask(values, lengths))
     return tf.reduce_max(magnitudes, axes), tf.reduce_all(tf.math.is_finite(magnitudes), axes)
 
 
 def _refuse_wrong_lengths(name: str, lengths: tf.Tensor, values_name: str, values: tf.Tensor) -> tf.Tensor:
-    """Returns the lengths; the graph fails unless each row of `values` has one, from 0 to its width."""
+    """Returns the lengths; the graph fails unless each row of `values` has a length from 0 to its width."""
     num_rows, width = tf.shape(values)[0], tf.shape(values)[1]
     expected = f"one length from 0 to {{}} for each of the {{}} rows of {values_name}; send the true lengths"
     message = f"E_LENGTHS: {name} is {{}}, expected {expected}"

@@ -11,7 +11,7 @@ from estimator_asr.exporting.saved_model import export_info
 from tfrecord_builder import errors
 from tfrecord_builder.data import vocabulary
 
-# Syllable pattern for each token type: unknown syllables are read as <unk>, other unknown tokens are copied.
+# Syllable pattern for each token type. Unknown syllables are read as <unk>; other unknown tokens are copied.
 SYLLABLES = {
     token_type: f"{pattern}|{re.escape(vocabulary.UNKNOWN)}"
     for token_type, pattern in (("syllable", "[a-zê]+[1-5]"), ("toneless", "[a-zê]+"))
@@ -24,11 +24,11 @@ _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "tonel
 def check(
     acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory, program: str
 ) -> None:
-    """Logs a warning that lists the acoustic model's tokens that the language model lacks.
+    """Checks two models; logs a warning if the language model lacks syllables of the acoustic model.
 
     Raises:
         errors.UserError: the token types do not match, the models have no token in common, or Whisper's
-            decoder has other characters or readings; the message begins with `program`.
+            decoder has different characters or readings. The message begins with `program`.
     """
     output_type, input_type = acoustic.config.token_type, language.config.token_type
     if _READ_TOKEN_TYPES.get(output_type) != input_type:
@@ -59,7 +59,7 @@ def find_unread(
 ) -> export_info.UnreadTokens:
     """Returns the acoustic model's syllables that the language model lacks.
 
-    The result is empty for initials and finals, because their syllables are not listed anywhere.
+    For initials and finals, no tokens are returned, because their syllables are not listed anywhere.
     """
     tokens = set(acoustic.tokens.tokens[1:])
     pattern = SYLLABLES[language.config.token_type]

@@ -1,4 +1,4 @@
-"""Adds proposals from Whisper's decoder to the hypotheses of the search, and scores all of them.
+"""Adds proposals from Whisper's decoder to the search's hypotheses, and scores all of them.
 
 A proposal is cut to its most probable prefix under CTC, and its characters get the tokens that CTC prefers.
 The result is a hypothesis like those from the search, but its characters are already known.
@@ -21,7 +21,7 @@ _UNSPELLED = -10.0  # log probability of a character that the decoder's tokens c
 
 
 class Proposed(NamedTuple):
-    """The hypotheses of the search, followed by Whisper's proposals."""
+    """The search's hypotheses, followed by Whisper's proposals."""
 
     memory: whisper_decoder.Memory
     n_best: hypotheses.Hypotheses
@@ -43,7 +43,7 @@ def find_hypotheses(
     num_frames: tf.Tensor,
     hotwords: Optional[tf.Tensor] = None,
 ) -> TranscriptParts:
-    """Runs the search; adds Whisper's proposals if whisper_weight is set and there is a language model."""
+    """Runs the search; beam search with whisper_weight and a language model also adds Whisper's proposals."""
     fbank = layers.at_least_one(fbank)
     features, parsed, proposed = {"fbank": fbank, "num_frames": num_frames}, None, None
     if hotwords is not None:
@@ -57,10 +57,10 @@ def find_hypotheses(
 
 def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     decoder, n_best = acoustic.whisper, recognition.n_best
-    # The last features are the outputs of the encoder's last block.
+    # Each frame's last `units` features are the outputs of the encoder's last block.
     units = acoustic.config.frontend.encoder.encoder.units
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
-    # Whisper would continue after the speech without a limit. Rare characters have two or three tokens.
+    # Whisper would continue after the end of speech if not limited. Rare characters take 2 or 3 tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
     strings, ids, counts = _spell(decoder, proposed)
@@ -78,17 +78,17 @@ def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
 
 
 def _spell(decoder, token_ids):
-    """Converts token sequences to characters, up to the first incomplete one.
+    """Converts token sequences to characters.
 
     Returns:
-        The characters, as strings and as int32 ids, both [batch, width, max_characters], and the number of
-        characters before the first incomplete one, int32 [batch, width].
+        The characters, as strings and as int32 ids (-1 if incomplete or unknown), both [batch, width,
+        max_characters], and the number of characters before the first id of -1, int32 [batch, width].
     """
     texts = tf.constant([b"", *decoder.token_texts.tolist()])
     joined = tf.strings.reduce_join(tf.gather(texts, token_ids + 1), axis=-1)
     strings = tf.strings.unicode_split(tf.reshape(joined, [-1]), "UTF-8").to_tensor("")
     strings = tf.reshape(strings, tf.concat([tf.shape(joined), [-1]], axis=0))
-    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # adds a column, so that there is at least one
+    strings = tf.pad(strings, [[0, 0], [0, 0], [0, 1]])  # ensures that there is at least one column
     ids = _find(decoder, strings)
     return strings, ids, tf.reduce_sum(tf.math.cumprod(tf.cast(ids >= 0, tf.int32), axis=2), axis=2)
 

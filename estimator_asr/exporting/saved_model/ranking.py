@@ -22,7 +22,7 @@ class RankedTranscripts(NamedTuple):
 
 
 def rank(scores: tf.Tensor, transcripts: tf.Tensor) -> RankedTranscripts:
-    """Orders transcripts by the sum of the probabilities of all hypotheses that have the same text.
+    """Orders transcripts by the total probability of all hypotheses that have the same text.
 
     Args:
         scores: float32 [batch, num_best], log probability of each hypothesis; -inf or NaN if missing.

@@ -16,9 +16,9 @@ from estimator_asr.exporting.saved_model import export_info
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
-_LOWEST = float(np.finfo(np.float32).min)  # pads the scores of n-best lists, see ranking.rank
-STATE = "state_"  # prefix of the inputs and outputs that hold the state of a stream
-HOTWORDS = "hotwords"  # name of the input in signatures.py
+_LOWEST = float(np.finfo(np.float32).min)  # pads the scores of n-best lists; see ranking.rank
+STATE = "state_"  # prefix of the names of inputs and outputs for a stream's state
+HOTWORDS = "hotwords"  # name of the hotwords input in signatures.py
 # Errors that TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
 
@@ -53,7 +53,7 @@ class Recogniser:
 
 @dataclasses.dataclass(frozen=True)
 class LoadedVersion:
-    """A version of an export, loaded into a session; `definitions` are its SignatureDefs by name."""
+    """A version of an export, loaded into a session; `definitions` maps names to SignatureDefs."""
 
     version_dir: str
     info: export_info.ExportInfo
@@ -68,7 +68,7 @@ class LoadedVersion:
             hotwords: hotwords for every batch, in the format of the graph's input (docs/decode.md).
 
         Raises:
-            errors.UserError: there is no such signature, or it does not support hotwords.
+            errors.UserError: there is no such signature, or the model does not support hotwords.
         """
         twin = f"{signature}_{HOTWORDS}"
         if hotwords and signature in self.definitions and twin not in self.definitions:
@@ -96,7 +96,7 @@ def load_version(version_dir: str) -> LoadedVersion:
     """Loads a version (see find_version) once for all of its signatures.
 
     Raises:
-        errors.UserError: a file of the export is damaged.
+        errors.UserError: a file in the export is missing or damaged.
     """
     info = export_info.load(version_dir)
     info.check_files(version_dir)
@@ -125,7 +125,7 @@ def _as_user_errors(version_dir: str) -> Iterator[None]:
     except _LOAD_ERRORS as error:
         raise errors.UserError(
             f"{version_dir}: the SavedModel cannot be loaded ({type(error).__name__}); copy the export "
-            "again, or export again"
+            "again, or export the model again"
         ) from error
 
 
@@ -147,9 +147,9 @@ def find_version(path: str) -> str:
 
 
 def list_versions(export_dir: str) -> list[int]:
-    """Returns the versions in an export directory, oldest first; none if it does not exist.
+    """Returns the versions in an export directory, oldest first; [] if the directory does not exist.
 
-    The name of a version is its number without leading zeros. A version whose graph is missing is listed too,
+    A version's name is its number without leading zeros. A version whose graph is missing is listed too,
     because an older version must not be loaded silently in its place.
     """
     names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
@@ -178,7 +178,7 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 
 
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
-    """Returns an utterance's items, without padding: empty characters and items with the lowest score."""
+    """Returns an utterance's items without padding, which has empty characters or the lowest score."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
     return [item for item in items if item.get("character") != "" and item.get("score", 0.0) > _LOWEST]
 

@@ -2,8 +2,8 @@
 
 The output is computed in blocks: a block is the product of the input samples that it spans and a matrix of
 filter weights. Blocks differ in their phase, the distance from the previous input sample. If the ratio of the
-rates is simple, such as 441 to 160, blocks span whole periods of it: all have phase 0, and one matrix is
-enough. Otherwise a block is interpolated between the results of eight matrices (Lagrange interpolation
+rates is simple, such as 441 to 160, blocks span whole periods, so all have phase 0 and one matrix is enough.
+Otherwise, a block is interpolated between the results of eight matrices (Lagrange interpolation
 between Chebyshev points of the phase), with an error of at most -90 dB for frequencies below the input's
 Nyquist frequency. Work and memory are always bounded.
 """
@@ -21,9 +21,9 @@ _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower of the two Nyquist frequencies
 # The window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019) has a -90 dB stopband.
 _BETA = 10.0
-_MIN_BLOCK = 64  # minimum output samples per block, down to an eighth of this for high input rates
-_MAX_PERIOD_SIZE = 1 << 19  # input times output samples in a period; above it, phases are interpolated
-_GROUP_NUMBERS = 1 << 20  # input samples gathered at a time
+_MIN_BLOCK = 64  # minimum output samples per block; for high input rates, as few as an eighth of this
+_MAX_PERIOD_SIZE = 1 << 19  # input x output samples per period; above this, phases are interpolated
+_GROUP_NUMBERS = 1 << 20  # maximum number of input samples gathered at a time
 _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev points of [0, 1]
 
 
@@ -48,7 +48,7 @@ def resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Tens
         to_rate: samples per second of the result.
 
     Returns:
-        float32 [round(num_samples x to_rate / from_rate)]; the waveform itself if the rates are equal.
+        float32 [round(num_samples x to_rate / from_rate)]; `waveform` unchanged if the rates are equal.
     """
     is_same = tf.equal(from_rate, to_rate)
     return tf.cond(is_same, lambda: waveform, lambda: _resample(waveform, from_rate, to_rate))
@@ -63,7 +63,7 @@ def _resample(waveform: tf.Tensor, from_rate: tf.Tensor, to_rate: int) -> tf.Ten
     weights = _make_weights(plan)
 
     def make_group(index: tf.Tensor) -> tf.Tensor:
-        # The unit of the positions is 1 / period input samples.
+        # Positions are in units of 1 / period input samples.
         positions = (index * group + tf.range(group)) * plan.block * plan.step
         places = (positions // plan.period)[:, None] + tf.range(plan.width)
         inputs = tf.gather(padded, tf.minimum(places, tf.size(padded, tf.int64) - 1))

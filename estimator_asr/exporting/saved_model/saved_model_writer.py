@@ -1,7 +1,7 @@
 """Writes one or two model directories as one SavedModel, EXPORT/<version>/.
 
     saved_model.pb, variables/    the graph built by signatures.py, the weights from the checkpoints
-    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differs;
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model has others;
                                   bpe.model if the acoustic model writes subwords
     assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings,
                                   vocabulary hashes, checkpoint steps, results of comparisons, size and
@@ -44,10 +44,10 @@ def write(
     export_dir: str,
     complete: Callable[[str, export_info.ExportInfo], export_info.ExportInfo] = lambda path, info: info,
 ) -> str:
-    """Writes a new version and keeps the old ones; if `language` is None, transcripts consist of tokens.
+    """Writes a new version and keeps old versions; if `language` is None, transcripts consist of tokens.
 
-    Before the version is published, `complete` is called with its path and info, and may add files to it;
-    it returns the info with the results of comparisons.
+    Before the version is published, `complete` is called with its path and info. It may add files to the
+    version, and returns the info with the results of comparisons.
 
     Returns:
         Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
@@ -73,7 +73,7 @@ def _publish(temporary: str, export_dir: str) -> str:
             os.rename(temporary, path)
             return path
         except OSError as error:
-            # If another export has just taken the number, the next one is tried.
+            # If another export has just taken the number, the next number is tried.
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
 
@@ -81,7 +81,7 @@ def _publish(temporary: str, export_dir: str) -> str:
 def _write_graph(acoustic, language, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         by_name = signatures.build(acoustic.model, language and language.model)
-        # This modifies operations in the graph, so it must be called before the session first runs.
+        # tables_initializer modifies operations in the graph, so it must precede the session's first run.
         initialize_tables = tf.compat.v1.tables_initializer()
         for trained in filter(None, (acoustic, language)):
             cascade.restore(session, trained.model, trained.checkpoint)

@@ -1,4 +1,4 @@
-"""The signatures of an export: one graph that reads WAV files, waveforms, features or pinyin.
+"""Builds an export's signatures: one graph that reads WAV files, waveforms, features or pinyin.
 
     serving_default   wav_bytes string [batch]
                           | decode                                    (wav_bytes is a placeholder)
@@ -11,10 +11,10 @@
     language          pinyin string [batch]; only with a language model
     stream*           pieces of audio, see streams.py; only with a streaming model
 
-A signature skips the operations above its inputs. If the model supports hotwords, each of the first three has
-a twin, for example waveform_hotwords, with one more input: hotwords, string [num_hotwords], which apply to
-all utterances in a batch. The graph has only core TensorFlow operations, so that an unmodified server can
-load it.
+A signature skips the operations above its inputs. If the model supports hotwords, each of the first three
+signatures has a twin (for example, waveform_hotwords) with one more input: hotwords, string [num_hotwords],
+which apply to all utterances in a batch. The graph contains only core TensorFlow operations, so that an
+unmodified server can load it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def build(
     """Builds the graph; `cascade.restore` loads its variables.
 
     Returns:
-        The signatures by name. Those for audio have the outputs of cascade.transcribe, and `status`, string
-        [batch] (see statuses.py). A rejected item has empty outputs and does not affect other items; if a
+        The signatures by name. Audio signatures have the outputs of cascade.transcribe and `status`, string
+        [batch] (see statuses.py). A rejected item has empty outputs and does not affect other items. If a
         batch has 0 items, outputs have 0 rows. If there is a language model, write_pinyin builds `language`.
     """
     acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
@@ -98,7 +98,7 @@ def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) ->
     status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
     status = tf.where(is_text, status, statuses.MALFORMED)
     accepted = tf.where(tf.equal(status, statuses.OK), spaced, "")
-    # One extra row, so that no layer gets an empty batch.
+    # An extra row is added, so that no layer gets an empty batch.
     tokens = tf.strings.split(tf.concat([accepted, [""]], 0))
     counts = tf.cast(tokens.row_lengths(), tf.int32)
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
@@ -118,7 +118,7 @@ def _share_ngram(model: model_directory.ModelDirectory) -> model_directory.Model
 def _build_audio_inputs(
     config: frontend.FrontendConfig,
 ) -> tuple[dict[str, tf.Tensor], item_checks.Items, dict[str, tf.Tensor]]:
-    """Builds the graph from WAV bytes to features.
+    """Builds the part of the graph that converts WAV bytes to features.
 
     Returns:
         The tensors that can be fed, by input name; the features; and the status for each signature.

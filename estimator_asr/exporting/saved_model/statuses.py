@@ -12,17 +12,17 @@ NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
 UNFINISHED = "unfinished"  # the only status besides ok whose item has a transcript
 
-# Maximum length of an item. Attention over n frames needs n x n numbers per head: about a gigabyte for three
-# minutes.
+# Maximum length of an item. Attention over n frames needs n x n numbers per head, which take up about a
+# gigabyte for three minutes.
 MAX_SECONDS = 180
-# Maximum length of a stream: its state has a fixed size, which must hold the tokens of each hypothesis.
+# Maximum length of a stream, whose state has a fixed size and must hold the tokens of each hypothesis.
 STREAM_SECONDS = 60
-MAX_CHUNKS = 128  # maximum chunks read from a WAV file, so that no file can keep the server busy
+MAX_CHUNKS = 128  # maximum number of chunks read from a WAV file, so that no file can keep the server busy
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak overflows float32
 LARGEST_FEATURE = 1e14  # log features are below 100; squares of values much above the limit overflow float32
 
-# Follows the name of a file or message in errors of the server; advice is appended.
-NOT_FINITE_PROBLEM = f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} of full scale"
+# This text follows the name of a file or message in the server's errors; advice is appended.
+NOT_FINITE_PROBLEM = f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} times full scale"
 
 
 def find_max_seconds(config: frontend.FrontendConfig) -> int:

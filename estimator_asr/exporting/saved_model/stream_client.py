@@ -13,7 +13,7 @@ State = dict[str, np.ndarray]  # one row per stream; for a single stream, withou
 
 
 class StreamClient(NamedTuple):
-    """A recogniser of pieces of streams, with the signatures stream_start and stream (or stream_features)."""
+    """Recognises streams piece by piece with the signatures stream_start and stream (or stream_features)."""
 
     starts: recogniser.Recogniser
     pieces: recogniser.Recogniser
@@ -28,9 +28,9 @@ class StreamClient(NamedTuple):
         return {name: rows[0] for name, rows in self.start(1).items()}
 
     def feed(self, state: State, batch: Mapping[str, np.ndarray]) -> tuple[dict[str, list], State]:
-        """Returns each stream's outputs, in the form of Recogniser.run, and the state after these pieces.
+        """Returns each stream's outputs, as Recogniser.run does, and the streams' state after these pieces.
 
-        `batch` has all inputs of the signature except the state.
+        `batch` contains all inputs of the signature except the state.
         """
         outputs = self.pieces.fetch({**batch, **state})
         after = {name: outputs.pop(name) for name in state}
@@ -54,7 +54,7 @@ class GrowingSegment:
     def next_piece(self, place: int, waveform: np.ndarray) -> dict[str, np.ndarray]:
         """Returns the inputs of `stream` for the new samples in the segment that begins at sample `place`.
 
-        `waveform` is the whole segment so far, float32 [num_samples]. A different `place` starts a new one.
+        `waveform` is the segment so far, float32 [num_samples]. A different `place` starts a new segment.
         """
         if place != self._place:
             self._place, self._num_recognised, self._state = place, 0, self._new
@@ -71,7 +71,7 @@ class GrowingSegment:
 
         `num_samples` is the length of the segment up to the end of that piece.
         """
-        # Copied, because a row is a view that keeps the states of the whole batch in memory.
+        # The rows are copied, because a view of a row would keep the states of the whole batch in memory.
         self._state = {name: result[name].copy() for name in self._state}
         self._num_recognised = num_samples
         return {name: value for name, value in result.items() if name not in self._state}
@@ -84,10 +84,10 @@ class GrowingSegment:
 def cut(
     batch: Mapping[str, np.ndarray], names: tuple[str, str], size: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields pieces of a batch of recordings; is_last is true from a recording's last piece on.
+    """Yields pieces of a batch of recordings; is_last is true for a recording's last piece and any after it.
 
     Args:
-        batch: inputs of a signature: values, [batch, max_length, ...], and lengths, int32 [batch].
+        batch: a signature's inputs, which are values, [batch, max_length, ...], and lengths, int32 [batch].
         names: names of the values and of the lengths.
         size: samples or frames per piece.
     """

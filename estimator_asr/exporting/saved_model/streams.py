@@ -1,11 +1,11 @@
-"""The signatures of a streaming model, which reads recordings piece by piece while clients keep its state.
+"""Builds a streaming model's signatures, which read recordings piece by piece while clients keep the state.
 
     stream_start       num_streams int32 []          state_* of num_streams new streams
     stream             waveform float32 [batch, num_samples], num_samples int32 [batch], is_last bool [batch]
                        and state_*                   outputs of the recording so far, and state_*
     stream_features    the same, but fbank float32 [batch, num_frames, num_bins] and num_frames int32 [batch]
 
-A piece may have any length, including 0. Each row is an independent stream: because states have fixed shapes,
+A piece may have any length, including 0. Each row is an independent stream. Because states have fixed shapes,
 a client may hold the rows of thousands of streams and batch any of them. Audio waits in the state until a
 chunk is complete or the stream ends. A piece whose status is not ok is treated as empty.
 """
@@ -26,19 +26,19 @@ START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
 
 
 def can_stream(acoustic: model_directory.ModelDirectory) -> bool:
-    """Returns True if a model has these signatures, that is, was trained in chunks and uses beam search."""
+    """Returns True if a model was trained in chunks and uses beam search, as these signatures require."""
     return bool(acoustic.config.acoustic.chunk_frames) and acoustic.decode.decoding == "beam"
 
 
 def build(
     acoustic: model_directory.ModelDirectory, language: Optional[model_directory.ModelDirectory]
 ) -> dict[str, tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]]:
-    """Builds the signatures; they share the variables of the models with the rest of the graph.
+    """Builds the signatures, which share the models' variables with the rest of the graph.
 
     Returns:
         The inputs and outputs of each signature, by name. The outputs are those of cascade.transcribe, except
         greedy_pinyin, plus status: ok, not_finite, or too_long if the stream exceeds STREAM_SECONDS. A
-        token's time is that of the frame in which it was most probable. N-gram models score the end of a
+        token's time is the time of the frame in which it was most probable. N-gram models score the end of a
         sentence only where is_last is true; the attention decoder does not rescore streams.
     """
     audio, state, config = streaming.State(), streaming.State(), acoustic.config.frontend
@@ -76,7 +76,7 @@ def _build_start(starts):
 def _extract(
     pieces: item_checks.Items, config: frontend.FrontendConfig, state: streaming.State
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the features of all complete frames, and num_frames; the other samples wait in the state."""
+    """Returns the features of all complete frames, and num_frames; remaining samples wait in the state."""
     waiting = state.take("samples", tf.zeros([config.window_samples - 1]))
     num_waiting = state.take("num_samples", 0)
     num_waiting = item_checks.check_rows("state_num_samples", num_waiting, {"num_samples": pieces.lengths})

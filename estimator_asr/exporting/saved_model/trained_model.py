@@ -17,17 +17,17 @@ from tfrecord_builder.storage import locks
 
 
 class TrainedModel(NamedTuple):
-    """A model and its checkpoint's path prefix; while `lock` is held, no training deletes the checkpoint."""
+    """A model and its checkpoint's path prefix; `lock` keeps training runs from deleting the checkpoint."""
 
     model: model_directory.ModelDirectory
     checkpoint: str
     lock: locks.ReadLock
 
     def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
-        """Returns the model with chunks of `chunk_frames` frames; if None or 0, as many as in training.
+        """Returns the model with chunks of `chunk_frames` frames; None and 0 keep the chunks of training.
 
         Raises:
-            errors.UserError: the model does not stream, or not in chunks of this size.
+            errors.UserError: the model does not stream, or it does not support chunks of this size.
         """
         config, decoding = self.model.config, self.model.decode.decoding
         if not config.acoustic.chunk_frames:
@@ -37,7 +37,8 @@ class TrainedModel(NamedTuple):
             )
         if not streams.can_stream(self.model):
             raise errors.UserError(
-                f"{self.model.path}: decoding is {decoding}, but streams need beam; pass --decoding=beam"
+                f"{self.model.path}: decoding is {decoding}, but streams need beam search; pass "
+                "--decoding=beam"
             )
         acoustic = dataclasses.replace(
             config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames
@@ -54,12 +55,12 @@ class TrainedModel(NamedTuple):
 def open_trained_model(
     path: str, decoding: Optional[str] = None, want: Optional[task_spec.TaskSpec] = None
 ) -> TrainedModel:
-    """Opens a model directory with its best checkpoint, or the latest if there is no best one.
+    """Opens a model directory with its best checkpoint, or with its latest checkpoint if best/ is empty.
 
     Args:
         path: the model directory.
-        decoding: name of a decoder; if None, the directory's own setting.
-        want: expected kind of model; if None, any kind.
+        decoding: name of a decoder; if None, the directory's own setting is used.
+        want: expected kind of model; if None, any kind is accepted.
 
     Raises:
         errors.UserError: there is no model or checkpoint, the model is not of the kind `want`, or the
@@ -78,7 +79,7 @@ def open_trained_model(
     got = model.config.spec
     if want not in (None, got):
         raise errors.UserError(
-            f"{path} contains the {got.name} model, expected the {want.name} model; pass another "
+            f"{path} contains the {got.name} model instead of the {want.name} model; pass another "
             f"--{want.name}_model_dir"
         )
     return TrainedModel(model, checkpoint, lock)
@@ -97,7 +98,7 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
 
 
 def _select_checkpoint(path: str) -> str:
-    """Returns the checkpoint in best/ with the lowest error rate on dev, or the latest one."""
+    """Returns the checkpoint in best/ with the lowest error rate on dev, or the latest checkpoint."""
     best = best_checkpoints.read_best(path)
     return best_checkpoints.prefix(path, best[0].step) if best else checkpoints.latest(path)
 
@@ -105,8 +106,8 @@ def _select_checkpoint(path: str) -> str:
 def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = None) -> recogniser.Recogniser:
     """Builds and restores one model, or the cascade of an acoustic and a language model, as in an export.
 
-    It reads the features in records (TaskSpec.features); its outputs are those of cascade.recognise or
-    cascade.transcribe.
+    The recogniser reads the features in records (TaskSpec.features); its outputs are those of
+    cascade.recognise or cascade.transcribe.
     """
     (model,) = _build(trained, language)
     return model
@@ -130,7 +131,7 @@ def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
         else:
             outputs = cascade.transcribe(trained.model, language.model, **features)
         by_name = streams.build(trained.model, language and language.model) if signatures else {}
-        # This modifies operations in the graph, so it must be called before the session first runs.
+        # tables_initializer modifies operations in the graph, so it must precede the session's first run.
         initialize_tables = tf.compat.v1.tables_initializer()
         for source in filter(None, (trained, language)):
             cascade.restore(session, source.model, source.checkpoint)

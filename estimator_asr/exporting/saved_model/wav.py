@@ -1,10 +1,11 @@
-"""Decodes a batch of WAV files with core TensorFlow operations; no file content makes an operation fail.
+"""Decodes a batch of WAV files with core TensorFlow operations, which never fail, whatever a file contains.
 
-Reads PCM of 8 (unsigned) to 32 bits, IEEE float of 32 and 64 bits, A-law and mu-law, plain or as
+Reads PCM with 8 (unsigned) to 32 bits, IEEE float with 32 or 64 bits, A-law and mu-law, plain or as
 WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data
 Specifications 1.0", 1991; EBU Tech 3306). A file is read to its end if its length was unknown when its header
-was written, as when ffmpeg and sox write to a pipe, or if it is shorter than its header says. So is a file
-whose header says 0 samples, unless other chunks fill the rest of the file; its status is `unfinished`.
+was written, as when ffmpeg and sox write to a pipe, or if it is shorter than its header says. A file whose
+header says 0 samples is also read to its end, and its status is `unfinished`, unless other chunks fill the
+rest of the file.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _mix(samples: tf.Tensor) -> tf.Tensor:
 
 
 def _decode_24_bits(data: tf.Tensor) -> tf.Tensor:
-    """Decodes 24-bit samples: their three bytes become the upper bytes of an int32."""
+    """Decodes 24-bit samples, whose three bytes become the upper bytes of an int32."""
     parts = tf.reshape(tf.io.decode_raw(data, tf.uint8), [-1, 3])
     return tf.cast(tf.bitcast(tf.pad(parts, [[0, 0], [1, 0]]), tf.int32), tf.float32) / 2.0**31
 
@@ -142,8 +143,9 @@ def _mu_law() -> np.ndarray:
 def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Finds the chunks "fmt " and "data".
 
-    Returns their offsets, int64 [batch]; whether the file is a RIFF file with both, bool [batch]; and whether
-    the size of "data" is 0, but no other chunks fill the rest of the file, bool [batch].
+    Returns:
+        The offsets of "fmt " and "data", int64 [batch]; True for RIFF files that have both, bool [batch]; and
+        True if the size of "data" is 0, but no other chunks fill the rest of the file, bool [batch].
     """
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     none = tf.zeros_like(lengths)
@@ -167,7 +169,7 @@ def _find_chunks(wavs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.T
     kind = _substr(wavs, none, 4)
     is_riff = tf.reduce_any([tf.equal(kind, name) for name in ("RIFF", "RF64", "BW64")], axis=0)
     is_riff &= tf.equal(_substr(wavs, none + 8, 4), "WAVE")
-    # The end is lengths + 1 if only the final padding byte is missing.
+    # `end` is lengths + 1 if only the final padding byte is missing.
     is_unfinished = tf.not_equal(end, lengths) & tf.not_equal(end, lengths + 1)
     return format, data, is_riff & (format > 0) & (data > 0), is_unfinished
 
@@ -195,7 +197,7 @@ def _read_data_size(wavs: tf.Tensor, data: tf.Tensor) -> tf.Tensor:
 
 
 def _read(wavs: tf.Tensor, start: tf.Tensor, dtype: tf.DType, count: int) -> tf.Tensor:
-    """Returns little-endian integers from `start`, int64 [batch, count]; bytes beyond the end are 0."""
+    """Returns little-endian integers from `start`, int64 [batch, count]; bytes beyond a file's end are 0."""
     num_bytes = count * dtype.size
     return tf.cast(tf.io.decode_raw(_substr(wavs, start, num_bytes), dtype, fixed_length=num_bytes), tf.int64)
 
@@ -205,6 +207,6 @@ def _read_uint32(wavs: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
 
 
 def _substr(wavs: tf.Tensor, start: tf.Tensor, num_bytes: int) -> tf.Tensor:
-    """Returns up to num_bytes bytes from offset `start`, int64 [batch]; none beyond the end of a file."""
+    """Returns up to num_bytes bytes from offset `start`, int64 [batch]; no bytes beyond the end of a file."""
     start = tf.minimum(start, tf.cast(tf.strings.length(wavs), tf.int64))
     return tf.strings.substr(wavs, start, tf.fill(tf.shape(start), tf.constant(num_bytes, tf.int64)))

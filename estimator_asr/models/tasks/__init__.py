@@ -1,1 +1,1 @@
-"""One Task per model, which defines its features and labels, graph, losses, metrics and decoding."""
+"""One Task per model, which defines the model's features, labels, graph, losses, metrics and decoding."""

@@ -1,9 +1,9 @@
 """Acoustic task: converts log-mel features to tokens, with CTC and an attention decoder.
 
-With CTC weight w, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. It is divided by
+With CTC weight w, the loss is w x CTC + (1 - w) x decoder, both summed over a batch. The sum is divided by
 w x (number of labels that CTC can align) + (1 - w) x (number of decoder positions, one more per utterance
-than it has labels). With separate divisors, gradient accumulation would need two gradients per batch, because
-the counts are known only at the end of the update.
+than it has labels). If each part had its own divisor, gradient accumulation would need two gradients per
+batch, because the counts are known only at the end of the update.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from estimator_asr.models import losses as losses_lib
 from estimator_asr.models.tasks import feature_checks, metrics, task
 from tfrecord_builder import errors
 
-_PRETRAINED = "acoustic/encoder/pretrained"  # scope of models/frozen_encoder.py
+_PRETRAINED = "acoustic/encoder/pretrained"  # variable scope used by models/frozen_encoder.py
 _EDGE = 2  # number of encoder output frames at each end of an utterance
 _FRAMES_PER_LABEL = 8  # encoder output frames; 0.32 s with the default hop
 
@@ -44,7 +44,7 @@ class Acoustic(task.Task):
         if chosen.local_ctc_weight and (entry.is_pretrained or chosen.encoder == "cnn"):
             raise errors.UserError(
                 f"train: --local_ctc_weight is {chosen.local_ctc_weight:g}, but --encoder={chosen.encoder} "
-                "has no frames that see only their own time; leave out --local_ctc_weight"
+                "does not provide frames from below an attention layer; leave out --local_ctc_weight"
             )
         feature_checks.check_chunks(chosen, entry, config.frontend)
         if not entry.is_pretrained:
@@ -110,7 +110,7 @@ class Acoustic(task.Task):
             **frame_fractions(outputs.ctc_logits, outputs.num_frames),
             "length-ratio": metrics.length_ratio(num_ids, labels["num_tokens"]),
             "repeated-fraction": metrics.repeated_fraction(ids, num_ids, *references),
-            # These utterances have more labels than CTC can align with their frames.
+            # Utterances that have more labels than CTC can align with their frames.
             "too-long-fraction": metrics.fraction_of(
                 ~losses_lib.has_alignment(outputs.num_frames, *references), labels["num_tokens"] > 0
             ),
@@ -188,7 +188,7 @@ class Acoustic(task.Task):
         return search_scorers
 
     def rate_of(self, variable: str) -> float:
-        """Lowers the rates of pretrained blocks, the lowest most of all (Howard, Ruder 2018, section 3.2)."""
+        """Returns a factor that is smaller for lower pretrained blocks (Howard, Ruder 2018, section 3.2)."""
         if not variable.startswith(f"{_PRETRAINED}/"):
             return 1.0
         block = re.search(r"/block_(\d+)/", variable)
@@ -200,7 +200,7 @@ class Acoustic(task.Task):
 def ctc_part(outputs: acoustic.AcousticOutputs, labels: dict) -> metrics.Ratio:
     """Returns the CTC loss and the number of labels, excluding utterances that cannot be aligned.
 
-    An utterance without labels counts as if it had about as many as speech of the same length.
+    An utterance without labels counts as if it had about as many labels as speech of the same length.
     """
     token_ids, num_tokens = labels["token_ids"], labels["num_tokens"]
     loss = losses_lib.ctc_loss(outputs.ctc_logits, outputs.num_frames, token_ids, num_tokens)
@@ -221,8 +221,8 @@ def _decoder_positions(outputs, labels):
 def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metrics.Ratio]:
     """Returns the fraction of frames whose best class is the blank, and the edge fraction.
 
-    The edge fraction is the fraction of all other frames that are among an utterance's first two or last two
-    frames, where a model may emit tokens that it should not.
+    The edge fraction is the fraction of non-blank frames that are among an utterance's first two or last two
+    frames, where a model may emit tokens by mistake.
     """
     position, length = tf.range(tf.shape(logits)[1])[None], num_frames[:, None]
     is_blank = tf.equal(tf.argmax(logits, axis=-1), logits.shape[-1] - 1)
@@ -235,7 +235,7 @@ def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metri
 
 
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
-    """Returns the decoder's error rate if fed the correct previous labels; the end symbol counts as a label.
+    """Returns the decoder's error rate if it is fed the correct previous labels, including the end symbol.
 
     Logits are float32 [batch, max_tokens + 1, num_classes]. Utterances without labels do not count.
     """

@@ -20,7 +20,7 @@ def check_features(
         raise errors.UserError(f"train: --encoder is {name}, but {kind} of {family}; pass --encoder={family}")
     if features.frontend == "waveform" and not features.encoder:
         raise errors.UserError(
-            "train: features are a waveform, expected outputs of an encoder; encode the data first "
+            "train: the data contain waveforms, expected an encoder's outputs; encode the data first "
             "(python -m estimator_asr.encode)"
         )
 
@@ -69,5 +69,5 @@ def check_pretrained(
         raise errors.UserError(
             f"train: --trainable_blocks is {chosen.trainable_blocks}, expected {expected}, because {holder} "
             f"the outputs of blocks {','.join(map(str, applied.layers))} of {applied.encoder.layers}, "
-            f"but not of block {last}; choose blocks with --layers of estimator_asr.encode"
+            f"but not of block {last}; choose blocks with estimator_asr.encode --layers"
         )

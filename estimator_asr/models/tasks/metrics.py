@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_asr.models import replicas
 from tfrecord_builder.data import vocabulary
 
-_NO_ID = -2  # differs from all ids and from -1, with which hypotheses are padded
+_NO_ID = -2  # differs from all ids and from -1, the padding of hypotheses
 
 
 class Ratio(NamedTuple):
@@ -24,7 +24,7 @@ class Ratio(NamedTuple):
         return tf.math.divide_no_nan(self.numerator, self.denominator)
 
     def metric(self):
-        """Returns the (value, update) pair of an evaluation metric, the ratio of sums over all batches."""
+        """Returns a (value, update) pair for an evaluation metric: the ratio of sums over all batches."""
         pairs = zip(*(tf.compat.v1.metrics.mean(number) for number in self))
         return tuple(tf.math.divide_no_nan(*means) for means in pairs)
 
@@ -43,7 +43,7 @@ class Losses(NamedTuple):
     def to_minimise(self) -> tf.Tensor:
         """Returns the loss whose mean over the replicas is the average loss per label in the whole batch.
 
-        Replicas have different numbers of labels, so each one divides its sum by the mean number.
+        Replicas have different numbers of labels, so each replica divides its sum by their mean number.
         """
         (all_labels,) = replicas.sum_over_replicas([self.num_labels])
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
@@ -56,9 +56,9 @@ class Losses(NamedTuple):
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
     """Returns the number of edits per reference label in a batch, counted in the same way as for texts.
 
-    Ids are int32 [batch, max_ids]; those at or beyond their number, int32 [batch], are ignored. An unknown id
-    stands for any text outside the vocabulary: in a reference, it matches nothing, not even an unknown id in
-    the hypothesis.
+    Ids and references are int32 [batch, max_ids]; positions at or beyond num_ids and num_references, int32
+    [batch], are ignored. An unknown id in a reference stands for any text outside the vocabulary, so it
+    matches nothing, not even an unknown id in the hypothesis.
     """
     width = tf.maximum(tf.shape(ids)[1], tf.shape(references)[1])
     hypotheses = _to_sparse(ids, num_ids, width)
@@ -86,9 +86,9 @@ def length_ratio(num_ids: tf.Tensor, num_references: tf.Tensor) -> Ratio:
 def repeated_fraction(
     ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor
 ) -> Ratio:
-    """Returns the fraction of utterances whose hypothesis is shared by one with a different reference.
+    """Returns the fraction of utterances that share a hypothesis with an utterance whose reference differs.
 
-    For the arguments see edit_ratio. Utterances without a reference do not count.
+    See edit_ratio for the arguments. Utterances without a reference do not count.
     """
     has_reference = num_references > 0
     is_other = ~_equal_rows(references, num_references) & has_reference[:, None] & has_reference[None, :]
@@ -97,7 +97,7 @@ def repeated_fraction(
 
 
 def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
-    """Returns the fraction of valid elements that are also counted; arguments are bool, of equal shapes."""
+    """Returns the fraction of valid elements that are also counted; arguments are bool, of equal shape."""
     counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
     return Ratio(*counts)
 

@@ -57,7 +57,7 @@ class Recognition(NamedTuple):
 class Task(abc.ABC):
     """A model (settings and vocabularies) with its features and labels, graph, losses, metrics and decoding.
 
-    `features` and `labels` are the tensors from input_fn by key. All variables are in the scope `spec.name`.
+    `features` and `labels` are tensors from input_fn, by key. All variables are in the scope `spec.name`.
     """
 
     spec: task_spec.TaskSpec
@@ -72,7 +72,7 @@ class Task(abc.ABC):
         """Builds the graph and returns its outputs, which are passed to losses, metrics and decode.
 
         `labels` are used only by a decoder. `seed`, int64 [2], is the random seed for the batch in training;
-        if None, there is no dropout, and batch norm uses its moving averages.
+        if None, dropout is off, and batch norm uses its moving averages.
         """
 
     @abc.abstractmethod
@@ -122,11 +122,11 @@ class Task(abc.ABC):
             return Forward(losses, self.metrics(outputs, features, labels, losses), num_inputs)
 
     def recognise(self, features: Tensors, labels: Optional[Tensors] = None) -> Recognition:
-        """Builds the model and decodes; if labels are passed, their attention weights are returned too."""
+        """Builds the model and decodes; if labels are passed, the result includes their attention weights."""
         return self.decode(self.build(features, labels), features)
 
     def predict(self, features: Tensors) -> Tensors:
-        """Returns predictions for an EstimatorSpec: ids and their number (keys `spec.labels`), and score."""
+        """Returns predictions for an EstimatorSpec: ids, their number (keys `spec.labels`) and `score`."""
         best = self.recognise(features)
         ids, num_ids = self.spec.labels
         return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}
@@ -137,6 +137,6 @@ class Task(abc.ABC):
         return 1.0
 
     def token_parts(self) -> Optional[np.ndarray]:
-        """Returns syllables.part_matrix (initial, final, tone of each token); None for other token types."""
+        """Returns syllables.part_matrix for the tokens; None if the tokens are not toned syllables."""
         is_syllable = self.model.config.token_type == "syllable"
         return syllables.part_matrix(self.model.tokens.tokens) if is_syllable else None

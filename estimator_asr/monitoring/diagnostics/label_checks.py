@@ -1,4 +1,4 @@
-"""Label checks: find wrong labels, in a sample before training, and in all records if a step fails.
+"""Label checks: find wrong labels in a sample of records before training, or in all records if a step fails.
 
 A record's labels can be computed from its pronunciation and transcript, so the checks recognise labels that
 are one-hot, floats or shifted by one.
@@ -23,7 +23,7 @@ from tfrecord_builder.audio.augmentation import copy_ids
 from tfrecord_builder.data import dataset_info, vocabulary
 
 SPLITS = ("train", "dev")
-_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # per split and directory
+_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # numbers per split and data directory
 _SHOWN_IDS = 6
 
 
@@ -113,7 +113,7 @@ def _describe_problem(name, kind, ids, expected, inventory):
     if ids == expected:
         return ""
     if _is_one_hot(ids, inventory):
-        return f"{name} is one-hot ({len(ids)} numbers, {sum(ids)} of them 1), expected {wanted}"
+        return f"{name} is one-hot ({len(ids)} numbers, of which {sum(ids)} are 1), expected {wanted}"
     for shift in (1, -1):
         if expected and ids == [label + shift for label in expected]:
             return f"{name} is {_join(ids)}, shifted by {shift:+d}, expected {wanted}"
@@ -136,8 +136,9 @@ def _is_one_hot(ids, inventory):
 def _describe_difference(name, ids, expected, inventory):
     pairs = enumerate(itertools.zip_longest(ids, expected))
     place, pair = next((place, pair) for place, pair in pairs if pair[0] != pair[1])
-    got, want = ("missing" if item is None else f"{item} ({inventory.decode([item])[0]})" for item in pair)
-    return f"{name}[{place}] is {got}, expected {want} as in its text"
+    texts = [None if item is None else f"{item} ({inventory.decode([item])[0]})" for item in pair]
+    got, want = texts[0] or "missing", texts[1] or "no label"
+    return f"{name}[{place}] is {got}, expected {want}, as in the record's text"
 
 
 def _values(feature):

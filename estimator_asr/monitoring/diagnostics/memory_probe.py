@@ -21,7 +21,7 @@ _COLLECTION = "memory_probe/"
 
 @dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
-    """A hook that computes the largest batches' gradients, without changing the weights or the position."""
+    """A hook that computes the largest batches' gradients without changing weights or the data position."""
 
     features: dict[str, tf.Tensor]  # features that this replica's model_fn received
     labels: dict[str, tf.Tensor]
@@ -29,10 +29,10 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
     model: model_directory.ModelDirectory
     source: splits.Split  # the training data
     bucketing: buckets.Bucketing  # buckets of the training data
-    num_replicas: int  # total number of replicas on all machines; each is fed its share
-    first_step: int  # first step of this run; later sessions, such as after an evaluation, try nothing
+    num_replicas: int  # total number of replicas on all machines, which share each batch
+    first_step: int  # first step of this run; later sessions, such as after an evaluation, try no batch
 
-    def __post_init__(self):  # runs in every replica's model_fn, so the collections hold all inputs
+    def __post_init__(self):  # runs in every replica's model_fn, so the collections hold all replicas' inputs
         for name, tensor in (*self.features.items(), *self.labels.items()):
             tf.compat.v1.add_to_collection(_COLLECTION + name, tensor)
 
@@ -49,7 +49,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
         values = make_batch(-(-rows // self.num_replicas), length, self.source, probabilities)
         keys = session.graph.get_all_collection_keys()
         inputs = {key: session.graph.get_collection(key) for key in keys if str(key).startswith(_COLLECTION)}
-        # Every input of every replica is fed: an input that was not fed would consume a batch of the data.
+        # Every input of every replica is fed, because an unfed input would consume a batch of the data.
         feed = {tensor: values[key[len(_COLLECTION) :]] for key in inputs for tensor in inputs[key]}
         spec, start = self.source.spec, time.monotonic()
         batch = f"{rows} utterances of {length:,} {spec.unit}"
@@ -66,9 +66,9 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
 
 
 def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
-    """Returns (utterances, length) for the batch with the longest utterances and the one with most frames.
+    """Returns (utterances, length) for the batch with the longest utterances and the batch with most frames.
 
-    Attention needs memory quadratic in the length, so either of the two may need the most memory.
+    Attention needs memory quadratic in the length, so either of these batches may need the most memory.
     """
     shapes = bucketing.shapes
     return list(dict.fromkeys([shapes[-1], max(shapes, key=lambda shape: shape[0] * shape[1])]))
@@ -96,7 +96,7 @@ def token_probabilities(
 def make_batch(
     rows: int, length: int, source: splits.Split, probabilities: Optional[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Returns random features and labels for utterances of equal length, with the same keys as input_fn."""
+    """Returns random features and labels for utterances of equal length, with the keys that input_fn uses."""
     rng = np.random.default_rng(0)
     # Utterances with audio get at most one token per two frames after subsampling by 4.
     num_tokens = min(source.max_tokens, -(-length // 8)) if source.num_bins else length

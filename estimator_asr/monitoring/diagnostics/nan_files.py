@@ -30,7 +30,7 @@ _QUARANTINE_COLUMNS = ("step", "epoch_seed", "batch", "utterance_id")
 
 
 class BatchRow(NamedTuple):
-    """A row of a batch; frames is 0 if its record has no audio."""
+    """A row of a batch; `frames` is 0 if the record has no audio."""
 
     utterance_id: str
     speaker: str
@@ -55,9 +55,9 @@ def write(
     records: Sequence[bytes],
     save: Callable[[str], object],
 ) -> list[BatchRow]:
-    """Writes a step's directory atomically, replacing an older one; returns the batch's utterances.
+    """Writes a step's directory atomically, replacing any older one; returns the batch's utterances.
 
-    `path` comes from step_directory; records are serialised; `save` writes a checkpoint to a path prefix.
+    `path` comes from step_directory, `records` are serialised, `save` writes a checkpoint to a path prefix.
     """
     utterances = list_utterances(records)
     with directories.writing(path) as incomplete:
@@ -107,7 +107,7 @@ def read_records(path: str) -> list[bytes]:
 
 def _unreadable(file, what, reason):
     return errors.UserError(
-        f"{file}: {what} cannot be read ({reason}); pass a directory step-N of MODEL_DIR/nan"
+        f"{file}: {what} cannot be read ({reason}); pass a step-N directory in MODEL_DIR/nan"
     )
 
 

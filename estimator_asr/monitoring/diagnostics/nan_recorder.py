@@ -1,6 +1,6 @@
 """NaN recorder: saves everything needed to replay a step whose loss or gradients are NaN or Inf.
 
-Such a step does not change the weights (see training/optimizer), so the saved weights are those that it used.
+Such a step does not change the weights (see training/optimizer), so the weights that it used can be saved.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SHOWN_UTTERANCES = 3
 class NanRecorderHook(estimator_api.SessionRunHook):
     """A hook that writes MODEL_DIR/nan/step-N for a step with NaN or Inf; too many such steps end training.
 
-    The tensors are "is_finite" bool [], the same on all replicas; "number" int64 [], count of previous steps;
-    "position" int64 [2], features["seed"]; "loss", "gradient_norm" and "learning_rate", float32 []. Called
-    with a position (seed + epoch, index of the batch in the epoch), read_records returns the batch's
-    serialised records for all replicas, in the order of its rows.
+    `tensors` contains "is_finite" (bool [], the same on all replicas), "number" (int64 [], the number of
+    previous steps), "position" (int64 [2], features["seed"]), and "loss", "gradient_norm" and "learning_rate"
+    (float32 [] each). `read_records` takes a position (seed + epoch, index of the batch in the epoch) and
+    returns the batch's serialised records for all replicas, in the order of the batch's rows.
     """
 
     tensors: Mapping[str, tf.Tensor]
@@ -61,8 +61,8 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         problem = _describe(values, utterances)
         if len(self._steps) > self.max_skipped:
             raise errors.UserError(self._refusal(path, step, problem))
-        skipped = f"{len(self._steps)} of at most {self.max_skipped} skipped steps"
-        logging.warning("step %d skipped: %s; %s, see %s", step, problem, skipped, path)
+        skipped = f"{len(self._steps)} of at most {self.max_skipped} steps have been skipped"
+        logging.warning("step %d was skipped: %s; %s; see %s", step, problem, skipped, path)
 
     def _write(self, path, step, values, session):
         save = functools.partial(self._saver.save, session, write_meta_graph=False, write_state=False)

@@ -13,22 +13,22 @@ from typing import NamedTuple, Optional
 import numpy as np
 import tensorflow as tf
 
-_OVERFLOW = "values exceeded the range of their type: use a lower --learning_rate or --clip_norm"
+_OVERFLOW = "values exceeded the range of their type; use a lower --learning_rate or --clip_norm"
 _CAUSES = {
-    "Placeholder": "the input contains NaN or Inf: find all such records with python -m "
+    "Placeholder": "the input contains NaN or Inf; find all such records with python -m "
     "tfrecord_builder.verify --data_dir=DATA and build the data again",
-    "ReadVariableOp": "the weights contain NaN or Inf, so no batch can be learned: return to an earlier "
+    "ReadVariableOp": "the weights contain NaN or Inf, so no batch can be learned; return to an earlier "
     "checkpoint and use a lower --learning_rate",
     **dict.fromkeys(("Log", "Log1p"), "logarithm of zero or of a negative number"),
     **dict.fromkeys(("RealDiv", "Div", "Reciprocal", "ReciprocalGrad"), "division by zero"),
     "Sqrt": "square root of a negative number",
     "SqrtGrad": "gradient of a square root at zero",
     **dict.fromkeys(("Rsqrt", "RsqrtGrad"), "division by the square root of zero or of a negative number"),
-    "Exp": "exp() overflows: its input is above 88",
+    "Exp": "exp() overflows, because its input is above 88",
     **dict.fromkeys(
-        ("Softmax", "LogSoftmax"), "softmax of values that are too large: use a lower --learning_rate"
+        ("Softmax", "LogSoftmax"), "softmax of values that are too large; use a lower --learning_rate"
     ),
-    "CTCLoss": "the labels have no alignment with the frames: look for utterances with more tokens than "
+    "CTCLoss": "the labels cannot be aligned with the frames; look for utterances with more tokens than "
     "frames after subsampling",
     "Pow": "power of zero or of a value that is too large",
 }
@@ -58,7 +58,7 @@ def find_non_finite(
     ops = [op for op in graph.get_operations() if op.name in needed]  # operations come after their inputs
     tensors = [tensor for op in ops for tensor in op.outputs if tensor.dtype.is_floating]
     with graph.as_default():
-        # A float [2] for each tensor; its second element is 1 if the tensor has a NaN or Inf (CURT_HEALTH).
+        # One float [2] per tensor; the second element is 1 if the tensor contains NaN or Inf (CURT_HEALTH).
         health = [tf.raw_ops.DebugNumericSummaryV2(input=tensor, tensor_debug_mode=2) for tensor in tensors]
     bad = {tensor.name for tensor, (_, is_bad) in zip(tensors, session.run(health, feeds)) if is_bad}
 
@@ -121,7 +121,7 @@ def _inspect(session, tensor, feeds, batch_size):
 
 
 def _rows(tensor, is_bad, batch_size):
-    """Returns the batch rows with NaN or Inf, even if the first axis is batch x length; None for weights."""
+    """Returns the batch rows with NaN or Inf; None for weights. The first axis may also be batch x length."""
     # Weights have a static shape, whereas the first dimension of batch values is unknown.
     is_static = not tensor.shape.rank or tensor.shape[0] is not None
     if is_static or not is_bad.size or len(is_bad) % batch_size:

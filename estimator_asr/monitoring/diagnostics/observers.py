@@ -31,7 +31,7 @@ class Training(NamedTuple):
     infos: Sequence[dataset_info.DatasetInfo]
     data_dirs: Sequence[str]
     command: str  # the command line that started the training
-    cluster: Optional[cluster_lib.Cluster]  # the cluster of this process; None if it trains alone
+    cluster: Optional[cluster_lib.Cluster]  # None if this process trains alone
 
     @property
     def is_writer(self) -> bool:
@@ -40,14 +40,14 @@ class Training(NamedTuple):
 
     @property
     def event_dir(self) -> str:
-        """Directory for the hooks' event files: the model directory, or a run of its own for each worker.
+        """Directory for the hooks' event files: the model directory, or a worker's own subdirectory.
 
-        TensorBoard stops reading a file once it finds a second one in the same directory.
+        TensorBoard stops reading an event file once it finds a second event file in the same directory.
         """
         return self.model.path if self.is_writer else os.path.join(self.model.path, self.cluster.name)
 
     def observe(self, plan: plan_lib.TrainingPlan, clock: step_time.Clock) -> loop.Observers:
-        """Checks a sample of the labels and returns the observers of this process.
+        """Checks a sample of the labels and returns the observers for this process.
 
         Args:
             plan: the training plan.
@@ -84,7 +84,7 @@ class Training(NamedTuple):
 
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
-        """In training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
+        """During training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
         explained = label_checks.explain_wrong_labels(self.infos, self.data_dirs, self.model)
         hparams_tab = contextlib.nullcontext()
         if self.is_writer:

@@ -24,7 +24,7 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
-LOSS = 0.05  # loss per label of a memorised batch: correct labels have a probability of 95 %
+LOSS = 0.05  # maximum loss per label of a memorised batch, at which labels have a probability of 95 %
 NUM_UTTERANCES = 10  # approximate number of utterances per batch
 SECONDS = 120.0  # time limit per batch, excluding the time to build the graph
 MAX_STEPS = 5000
@@ -94,7 +94,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
             learning_rate=rate,
             learning_rate_batch_size=0.0,
             schedule="step",
-            warmup_epochs=float(_WARMUP_STEPS),  # trial.start_trial makes each step an epoch
+            warmup_epochs=float(_WARMUP_STEPS),  # start_trial treats each step as an epoch
             decay_boundary_epochs=(),
             decay_factors=(1.0,),
             gradient_accumulation_steps=1,
@@ -130,12 +130,12 @@ def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) ->
 
 
 def _unavoidable(values):
-    """Returns the fraction of labels that cannot be learned: they are unknown or left out of the loss."""
+    """Returns the fraction of labels that are unknown or left out of the loss, so they cannot be learned."""
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)
 
 
 def describe(result: OverfitResult, train_command: str, base_rate: float, data_dir: str) -> str:
-    """Describes the result in one sentence: the steps needed, or the likely cause of failure and what to run.
+    """Describes the result in one sentence: the steps needed, or the likely cause of failure and a command.
 
     Suggested commands add flags to train_command, whose --learning_rate is base_rate. data_dir is
     comma-separated.
@@ -147,8 +147,8 @@ def describe(result: OverfitResult, train_command: str, base_rate: float, data_d
     if result.is_learned:
         return (
             f"{num_utterances} utterances were memorised after {steps}: loss {loss:.3f} per label, "
-            "no errors; so model, loss and optimizer work. Wrong labels would be memorised too: to check "
-            f"that a record matches its labels, run {show}"
+            "no errors, so the model, the loss and the optimizer work. Wrong labels would be memorised too; "
+            f"to check that a record matches its labels, run {show}"
         )
     causes = (*_causes_in_data(result, data_dir, show), _cause_in_losses(result, train_command, base_rate))
     return (
@@ -168,7 +168,8 @@ def _causes_in_data(result, data_dir, show):
     too_long = result.metrics[-1].get("too-long-fraction", 0.0)
     if too_long:
         text = f"{100 * too_long:.0f} % of them have more labels than frames after subsampling"
-        yield f"{text}; list the worst with {advice.command('estimator_asr.doctor', data_dir=data_dir)}"
+        doctor = advice.command("estimator_asr.doctor", data_dir=data_dir)
+        yield f"{text}; to list the worst utterances, run {doctor}"
 
 
 def _cause_in_losses(result, train_command, base_rate):
@@ -178,16 +179,16 @@ def _cause_in_losses(result, train_command, base_rate):
     first, middle, last = map(np.mean, (losses[:size], losses[half - size : half], losses[-size:]))
     slower, faster = (f"try {train_command} --learning_rate={base_rate * factor:.2g}" for factor in (0.1, 3))
     if not math.isfinite(last):
-        return f"the loss is NaN or Inf: the learning rate is too high; {slower}"
+        return f"the loss is NaN or Inf, because the learning rate is too high; {slower}"
     if last >= first:
-        return f"the loss rises: the learning rate is too high; {slower}"
+        return f"the loss rises, because the learning rate is too high; {slower}"
     if last < (1 - _STILL_FALLING) * middle:
-        return f"the loss still falls: the learning rate or the time limit is too low; {faster}"
-    return f"the loss is constant: the learning rate is too high or the model too small; {slower}"
+        return f"the loss is still falling, so the learning rate or the time limit is too low; {faster}"
+    return f"the loss is constant, because the learning rate is too high or the model is too small; {slower}"
 
 
 def count_contradictions(result: OverfitResult) -> int:
-    """Returns the number of utterances with the same input as an earlier one but different labels."""
+    """Returns the number of utterances with the same input as an earlier utterance but different labels."""
     labels_by_input, count = {}, 0
     for features, labels in result.batches:
         pairs = zip(_rows(features, *result.spec.features), _rows(labels, *result.spec.labels))
@@ -196,5 +197,5 @@ def count_contradictions(result: OverfitResult) -> int:
 
 
 def _rows(values, name, number):
-    """Returns the rows of values[name] as bytes, without padding; values[number] holds their lengths."""
+    """Returns the rows of values[name] as bytes, without padding; values[number] are the rows' lengths."""
     return [np.ascontiguousarray(row[:count]).tobytes() for row, count in zip(values[name], values[number])]

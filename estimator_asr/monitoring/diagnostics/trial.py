@@ -1,6 +1,6 @@
 """Trials: training steps on a few batches in memory, without Estimator, checkpoints or hooks.
 
-A step is the one that the model_fn builds for training; its metrics are the scalars that TensorBoard shows.
+A step is the training step that the model_fn builds; its metrics are the scalars that TensorBoard shows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Trial:
 
 
 def placeholders(batch: Batch) -> Batch:
-    """Returns placeholders for batches like this one; batch size and lengths are unknown, as in training."""
+    """Returns placeholders for batches like `batch`, with unknown batch size and lengths, as in training."""
     return tuple(
         {key: _placeholder(f"{kind}/{key}", array) for key, array in part.items()}
         for kind, part in zip(("features", "labels"), batch)
@@ -65,7 +65,7 @@ def feeds(inputs: Batch, batch: Batch) -> dict[tf.Tensor, np.ndarray]:
 def start_trial(
     model: model_directory.ModelDirectory, batch: Batch, session_config: tf.compat.v1.ConfigProto
 ) -> Iterator[Trial]:
-    """Yields a trial of a new model for batches like this one; does not write to the model directory.
+    """Yields a trial of a new model for batches like `batch`; does not write to the model directory.
 
     For the learning-rate schedule, every batch is an epoch.
     """

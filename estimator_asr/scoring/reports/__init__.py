@@ -1,1 +1,1 @@
-"""Reports of evaluations, and comparisons of several reports: metrics.json, texts and report.html."""
+"""Evaluation reports (metrics.json, texts and report.html), and comparisons of several reports."""

@@ -35,10 +35,10 @@ def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float
 
 
 def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
-    """Returns those of the named recordings that can be read, by name.
+    """Returns the named recordings that can be read, by name.
 
-    Each is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row by row
-    from the highest frequency, "width": number of columns of the spectrogram}.
+    Each value is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row
+    by row from the highest frequency, "width": number of columns of the spectrogram}.
     """
     embedded = {name: _embed(by_id[name]) for name in names if name in by_id}
     return {name: clip for name, clip in embedded.items() if clip is not None}
@@ -58,7 +58,7 @@ def _embed(recording: recordings.Recording) -> Optional[dict]:
 def draw(waveform: np.ndarray) -> np.ndarray:
     """Returns the spectrogram of 16 kHz audio, 0 to 8 kHz: uint8 [64, num_columns], at most 160 columns.
 
-    The first row is the highest frequency. 255 is the loudest value; 0 is 70 dB or more below that.
+    The first row holds the highest frequency. The loudest value is 255; values at least 70 dB lower are 0.
     """
     padded = np.pad(waveform, (0, max(0, _FFT_SIZE - len(waveform))))
     starts = np.linspace(0, len(padded) - _FFT_SIZE, min(_MAX_COLUMNS, 1 + len(padded) // _FFT_SIZE * 2))

@@ -2,7 +2,7 @@
 
 The tests are a paired bootstrap and MAPSSWE, which compares the errors in segments that are independent of
 each other: Gillick and Cox, "Some statistical issues in the comparison of speech recognition algorithms",
-ICASSP 1989, section 4; segments and statistic as in sc_stats from NIST's SCTK 2.4.
+ICASSP 1989, section 4. Segments and statistic are the same as in sc_stats from NIST's SCTK 2.4.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def compare(reports: Reports) -> list[Comparison]:
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
-    """Sets p_holm: multiplies the smallest p by the number of comparisons, the next by one less, etc."""
+    """Sets p_holm: the smallest p is multiplied by the number of comparisons, the next p by one less, etc."""
     order = np.argsort([comparison.mapsswe["p"] for comparison in compared], kind="stable")
     corrected, highest = {}, 0.0
     for rank, index in enumerate(order):
@@ -86,7 +86,7 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 
 
 def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
-    """Writes comparison.json, and report.html, which shows the errors in which the reports differ."""
+    """Writes comparison.json, and report.html, which shows how the errors in the reports differ."""
     content = json.dumps(list(map(dataclasses.asdict, comparisons)), indent=2, ensure_ascii=False)
     page = render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
@@ -94,15 +94,15 @@ def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) 
 
 
 def render(measure: str, sentences: Sequence[str], reports: Reports) -> str:
-    """Returns report.html: texts and utterances that one system gets right in `measure` and another wrong.
+    """Returns report.html, which shows the texts and utterances whose error counts in `measure` differ.
 
-    `sentences` are the results of the tests.
+    `sentences` describe the results of the tests.
     """
     alignments = [_align(measures, measure) for measures in reports.values()]
     scored = next(iter(reports.values()))[measure]
     data = {
         "separator": " " if measure == utterances.TOKEN_ERROR_RATE else "",
-        "causes": [],  # not shown: they depend on the vocabularies, which are unknown here
+        "causes": [],  # not shown, because causes depend on the vocabularies, which are unknown here
         "reports": list(reports),
         "texts": count_texts(alignments),
         "utterances": _list_differing(scored, alignments),
@@ -165,7 +165,7 @@ def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> Non
         )
     if not sum(row.edits.reference_length for row in first):
         raise errors.UserError(
-            f"evaluate: --compare: {path}: all references are empty; evaluate data with transcripts"
+            f"evaluate: --compare: all references in {path} are empty; evaluate data that have transcripts"
         )
 
 

@@ -33,14 +33,14 @@ _GAINS = {  # condition and meaning of each floor
         "removes too",
     ),
 }
-_MANY_ERRORS = 0.5  # above this error rate, more data help more than work on single causes
+_MANY_ERRORS = 0.5  # above this error rate, more data help more than fixing single causes
 _TOO_LITTLE = (
-    "Most likely it has seen too little data ({}), or different data: train it longer, or on more data "
+    "Most likely it has seen too little data ({}), or different data. Train it longer, or on more data "
     "like this"
 )
 _OTHERWISE = (
-    "otherwise labels may not match the audio: check the loss in TensorBoard, and run doctor on the model "
-    "and the data"
+    "If that does not help, the labels may not match the audio: check the loss in TensorBoard, and run "
+    "doctor on the model and the data"
 )
 _MODELS = {
     "acoustic": "of the acoustic model",
@@ -60,8 +60,8 @@ def describe_speakers(values: Mapping) -> str:
     if not unknown:
         return str(values["num_speakers"])
     return (
-        f"speaker unknown: {unknown} of {values['num_utterances']} utterances, each counted as a speaker of "
-        "its own; if a few speakers spoke them all, the intervals are too narrow"
+        f"speaker unknown for {unknown} of {values['num_utterances']} utterances, each of which counts as a "
+        "separate speaker; if a few people spoke them all, the intervals are too narrow"
     )
 
 
@@ -99,7 +99,7 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     """Yields sentences of advice, most important first; yields nothing if there are no errors.
 
     Args:
-        values: content of metrics.json with `attribution` and `floors`.
+        values: contents of metrics.json, including `attribution` and `floors`.
         is_silent: True if all hypotheses are empty.
     """
     causes = values["attribution"]
@@ -107,7 +107,7 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
     steps = _count(values["global_step"], "step") if "global_step" in values else "few steps"
     too_little = _TOO_LITTLE.format(steps)
     if total and is_silent:
-        yield f"The model outputs nothing for any utterance. {too_little}; {_OTHERWISE}."
+        yield f"The model outputs nothing for any utterance. {too_little}. {_OTHERWISE}."
     elif total:
         (*_, rate) = 0.0, *(values[name]["rate"] or 0.0 for name in utterances.MEASURES if name in values)
         if rate > _MANY_ERRORS:

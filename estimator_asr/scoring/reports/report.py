@@ -1,9 +1,9 @@
 """Evaluation report: metrics.json, hypotheses.tsv, hypotheses.jsonl and a self-contained report.html.
 
 Files are written under temporary names and then renamed, so that an older report remains complete until the
-new one is complete; metrics.json is renamed last. If the outputs have times, there are also files for sclite
-from NIST's SCTK 2.4 (doc/infmts.htm). In these files, each utterance is a separate recording, which ends with
-its last token:
+new one is complete; metrics.json is renamed last. If the outputs have times, there are two more files, for
+sclite from NIST's SCTK 2.4 (doc/infmts.htm). In these files, each utterance is a separate recording that ends
+with the utterance's last token:
 
     reference.stm    u1 1 s1 0.000 1.240 <O> 你 好     recording, channel, speaker, start, end, label, tokens
     hypothesis.ctm   u1 1 0.480 0.040 你 0.952         recording, channel, start, duration, token, confidence
@@ -35,12 +35,12 @@ _CHANNEL = "1"
 _LABEL = "<O>"  # prevents sclite from reading a first token such as <unk> as the label
 _SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
 _NO_SPEAKER = "unknown"
-# Characters with a special meaning in these formats: optional words, alternatives and the empty word.
+# Characters that mark optional words, alternatives and the empty word in these formats.
 _FULL_WIDTH = str.maketrans("(){}/@", "（）｛｝／＠")
 
 
 def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
-    """Writes the report into `output_dir`, creating it if needed; returns the content of metrics.json."""
+    """Writes the report to `output_dir`, which is created if needed; returns the contents of metrics.json."""
     values = scored_split.measure(split)
     contents = {
         METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
@@ -60,7 +60,7 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
 
 
 def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
-    """Reads a report's scored utterances, by measure, in the order of their ids.
+    """Reads a report's scored utterances, keyed by measure and in the order of their ids.
 
     Raises errors.UserError if hypotheses.jsonl is missing, damaged or from an earlier version.
     """
@@ -78,7 +78,7 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.UserError(
             f"{path}: {OUTPUTS_FILE} cannot be read ({type(error).__name__}: {error}); evaluate again with "
-            "this version"
+            "this version of the program"
         ) from error
 
 
@@ -108,7 +108,7 @@ def create_output_dir(output_dir: str) -> None:
 
 
 def hypotheses(split: scored_split.ScoredSplit) -> str:
-    """Returns the content of hypotheses.tsv: a header, and one line per utterance in the order of `split`."""
+    """Returns the text of hypotheses.tsv: a header, and one line per utterance in the order of `split`."""
     lines = ["utterance_id\treference\thypothesis"]
     for scored in split.scored:
         fields = scored.utterance_id, scored.reference, scored.hypothesis
@@ -117,7 +117,7 @@ def hypotheses(split: scored_split.ScoredSplit) -> str:
 
 
 def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
-    """Returns the content of reference.stm and hypothesis.ctm by name; empty if the outputs have no times.
+    """Returns the texts of reference.stm and hypothesis.ctm, by name; empty if the outputs have no times.
 
     An output's `characters` are dicts with `character`, `start` and `end` (in seconds), and `confidence`.
     """
@@ -137,7 +137,7 @@ def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
 
 
 def _list_words(measure: str, items: Sequence[Mapping]) -> Iterator[str]:
-    """Yields start, duration, token and confidence; an item's tokens share its time equally."""
+    """Yields start, duration, token and confidence; an item's tokens share the item's time equally."""
     for item in items:
         tokens = utterances.MEASURES[measure](item["character"])
         duration = (item["end"] - item["start"]) / max(1, len(tokens))

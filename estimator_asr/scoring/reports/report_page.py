@@ -19,7 +19,7 @@ from estimator_asr.scoring.reports import clips, formats, scored_split
 from tfrecord_builder.data import recordings
 from tfrecord_builder.program import pages
 
-_NUM_EMBEDDED = 50  # number of recordings in the page: those with the most errors
+_NUM_EMBEDDED = 50  # recordings with the most errors that the page contains
 _NUM_CONFUSIONS = 40
 _PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
 _CAUSES = list(attribution.CAUSES)
@@ -30,7 +30,7 @@ _WITH_UNREACHABLE = (
 
 
 def render(split: scored_split.ScoredSplit, values: Mapping) -> str:
-    """Returns the page; `values` is the content of metrics.json."""
+    """Returns the page; `values` are the contents of metrics.json."""
     is_silent = not any(row.hypothesis_tokens for row in split.scored)
     levels = clips.measure_levels(split.recordings)
     floors = {scored_split.FLOORS[name]: rate for name, rate in values["floors"].items()}
@@ -76,13 +76,13 @@ def _section(split: scored_split.ScoredSplit, values: Mapping, name: str) -> dic
         "groups": groups,
         "speakers": speakers,
         "lengths": breakdown.by_length(scored, split.are_speakers_people),
-        # The confusions of the last measure are in the table of characters or tokens.
+        # The confusions for the last measure are shown in the table of characters or tokens.
         "confusions": breakdown.confusions(scored, _NUM_CONFUSIONS) if name != split.measure else [],
     }
 
 
 def _break_down(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, dict]:
-    """Returns the tables of further breakdowns, by title."""
+    """Returns the tables with further breakdowns, keyed by title."""
     unreachable = {
         row.utterance_id
         for row, positions in zip(split.scored, split.positions)
@@ -116,8 +116,8 @@ def _data(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict:
 def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> dict[str, list]:
     """Returns the page's `utterances`, and the names of their `speakers`.
 
-    An utterance is a list: id, index of the speaker, level in dBFS or None, confidence or None, and alignment
-    (see align).
+    An utterance is a list of its id, its speaker's index, its level in dBFS or None, its confidence or None,
+    and its alignment (see align).
     """
     speakers = sorted({row.speaker for row in split.scored})
     indices = {name: index for index, name in enumerate(speakers)}
@@ -138,7 +138,7 @@ def list_rows(split: scored_split.ScoredSplit, levels: Mapping[str, float]) -> d
 def align(positions: Sequence[attribution.AlignedPosition]) -> list:
     """Returns an alignment from left to right: runs of correct texts, and errors between them.
 
-    A run is a list of texts, or to save space a string if each text is one character. An error is
+    A run is a list of texts or, to save space, a string if each text is one character. An error is
     {"r": reference or None, "h": hypothesis or None, "s": their two syllables, "c": index of the cause}.
     """
     aligned: list = []
@@ -171,7 +171,7 @@ def _round(value: Optional[float], digits: int) -> Optional[float]:
 
 
 def template(name: str) -> jinja2.Template:
-    """Returns a template from page/, which can include the other files there."""
+    """Returns a template from page/, which can include other files from page/."""
     return _environment().get_template(name)
 
 
@@ -188,6 +188,6 @@ def _environment() -> jinja2.Environment:
 
 
 def _to_json(value: object) -> markupsafe.Markup:
-    """Returns JSON that is safe in a <script> element: nothing in it can end the element."""
+    """Returns JSON that is safe in a <script> element, because the text cannot end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return markupsafe.Markup(text.replace("<", "\\u003c"))

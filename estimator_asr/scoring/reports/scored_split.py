@@ -1,4 +1,4 @@
-"""A recognised and scored split, from which a report is made, and the content of its metrics.json."""
+"""A recognised and scored split, from which a report is made, and the contents of its metrics.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfrecord_builder.data import recordings
 # Floors: the error rates that would remain if one part of the recogniser made no errors.
 REFERENCE_PINYIN, N_BEST_ORACLE, VOCABULARY = "reference_pinyin", "n_best_oracle", "vocabulary"
 FLOORS = {
-    REFERENCE_PINYIN: "the acoustic model recognised every syllable, and the language model wrote them",
+    REFERENCE_PINYIN: "the acoustic model recognised every syllable and the language model wrote the text",
     N_BEST_ORACLE: "the best hypothesis of each n-best list was chosen",
     VOCABULARY: "only characters and syllables outside the vocabularies were wrong",
 }
@@ -24,18 +24,18 @@ Scored = Sequence[utterances.ScoredUtterance]
 class ScoredSplit:
     """A recognised and scored split."""
 
-    facts: Mapping[str, object]  # what was evaluated: model, checkpoint, data, split
+    facts: Mapping[str, object]  # the model, checkpoint, data and split that were evaluated
     # Utterances for each key of utterances.MEASURES; the report attributes the errors of the last measure.
     measures: Mapping[str, Scored]
-    group_pattern: Optional[str] = None  # see breakdown.by_group; None for no groups
+    group_pattern: Optional[str] = None  # see breakdown.by_group; if None, there are no groups
     are_speakers_people: bool = True  # see breakdown.overall
     outputs: Sequence[Mapping] = ()  # outputs of each utterance, for hypotheses.jsonl
     hotwords: Sequence[str] = ()  # see biasing.measure
     # Pinyin that the language model read, by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.KnownVocabularies = attribution.KnownVocabularies()
-    on_reference_pinyin: Scored = ()  # what the language model writes for the reference pinyin
-    # Recordings by utterance id; the report plays those that can be read.
+    on_reference_pinyin: Scored = ()  # scored output of the language model for the reference pinyin
+    # Recordings by utterance id; the report plays all recordings that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
     command: str = ""  # command line that reproduces this report
 
@@ -70,7 +70,7 @@ class ScoredSplit:
 
 
 def measure(split: ScoredSplit) -> dict:
-    """Returns the content of metrics.json: facts, causes, error rates (overall, by speaker, by group)."""
+    """Returns the contents of metrics.json: facts, causes, error rates (overall, by speaker, by group)."""
     values = {**split.facts, "num_utterances": len(split.scored)}
     if split.are_speakers_people:
         speakers = [utterance.speaker for utterance in split.scored if utterance.is_speaker_known]

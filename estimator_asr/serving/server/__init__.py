@@ -1,10 +1,10 @@
-"""An HTTP server for exported models: TensorFlow Serving's REST API, OpenAI's transcription API, a web page.
+"""Serves exported models over HTTP: TensorFlow Serving's REST API, OpenAI's transcriptions, and a web page.
 
-A recording that is sent to /v1/audio/transcriptions becomes a transcript in eleven files:
+A recording sent to /v1/audio/transcriptions passes through eleven modules to become a transcript:
 
     middleware          checks the token, the host and the number of open requests
     app                 finds the route
-    openai_api          leads through the rest, and formats the response
+    openai_api          calls the modules below, and formats the response
     service             reads the body
     openai_request      parses the form
     uploads             decodes the recording
@@ -14,8 +14,8 @@ A recording that is sent to /v1/audio/transcriptions becomes a transcript in ele
     saved_model/recogniser  runs the graph
     transcripts/captions    joins the pieces
 
-A :predict request has eight: tensorflow_api and tensorflow_request in place of openai_api and
-openai_request, and no uploads, pauses or captions. /v1/stream has live_api, live_messages and
-transcripts/live. api_errors are the refusals, versions replaces the served version when a newer one is
-exported, limits are the flags of serve, and running opens the socket.
+A :predict request passes through eight modules: tensorflow_api and tensorflow_request replace openai_api and
+openai_request, and uploads, pauses and captions are not needed. /v1/stream uses live_api, live_messages and
+transcripts/live. api_errors defines the errors sent to clients, versions replaces the served version when a
+newer one is exported, limits defines the flags of serve, and running opens the socket.
 """

@@ -16,7 +16,7 @@ _CLIENT_GONE = 499  # nginx's status for a connection that the client has closed
 
 
 class ApiError(Exception):
-    """An HTTP status and a message that refuse a request; `field` is the invalid form field, if any."""
+    """An error response: an HTTP status and a message; `field` names the invalid form field, if any."""
 
     def __init__(
         self, status: int, message: str, headers: Optional[Mapping] = None, field: Optional[str] = None
@@ -31,12 +31,12 @@ def refuse(message: str, field: Optional[str] = None) -> ApiError:
 
 
 def client_gone() -> ApiError:
-    """Returns the error for a request whose client has closed the connection; nobody will read it."""
+    """Returns the error for a request whose client has closed the connection; only metrics record it."""
     return ApiError(_CLIENT_GONE, "the client has closed the connection", CLOSE)
 
 
 def overloaded(what: str, seconds: float) -> ApiError:
-    """Returns the error for a busy server; the client may retry after `seconds`, rounded up to at least 1."""
+    """Returns the error for a busy server; clients may retry after `seconds`, rounded up to at least 1 s."""
     wait = str(max(1, math.ceil(seconds)))
     message = f"the server is busy: {what}; send the request again in {wait} s"
     return ApiError(OVERLOADED, message, {"retry-after": wait})

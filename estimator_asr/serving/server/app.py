@@ -25,16 +25,16 @@ from estimator_asr.serving.server import (
 from tfrecord_builder import errors
 
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
-# Files of this page and of the page without a server, which is in the other package of the same wheel.
+# Files that this page shares with the page that needs no server, which is in the wheel's other package.
 _SHARED_DIR = str(resources.files("estimator_asr_runtime") / "web" / "shared")
-_HEALTH_SECONDS = 4.5  # so that /healthz responds within 5 s
+_HEALTH_SECONDS = 4.5  # maximum wait for a result, so that /healthz responds within 5 s
 _SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inference
 
 
 def build(
     parts: service.Service, token: Optional[str] = None, hosts: Optional[tuple[str, ...]] = None
 ) -> ASGIApp:
-    """Returns the application, which starts and stops the service; token and hosts are for middleware."""
+    """Returns the application, which starts and stops the service; `token` and `hosts` are for middleware."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):
@@ -62,7 +62,7 @@ def build(
 
 
 def _list_page_routes(directory: str, url: str) -> list[routing.Route]:
-    """Returns a route for each file, so that requests cannot read other files; index.html is the page /."""
+    """Returns a route for each file, so that requests cannot read other files; index.html is served at /."""
     return [
         routing.Route("/" if name == "index.html" else url + name, _make_page_view(directory, name))
         for name in sorted(os.listdir(directory))
@@ -90,7 +90,7 @@ async def _respond_to_error(request: requests.Request, error: Exception) -> resp
 
 
 class Health:
-    """Route /healthz: sends a second of noise through queue and threads, to check that it is recognised.
+    """The route /healthz, which checks that the queue and its threads can recognise a second of noise.
 
     The noise may have to wait for a long batch. The server is then reported as busy, not as failed, until
     that batch has taken much longer than predicted (batching.Batcher.stalls_at). Requests to /healthz within

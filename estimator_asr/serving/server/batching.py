@@ -1,10 +1,11 @@
-"""Dynamic batching: items wait in a queue; threads recognise the first one with others of similar length.
+"""Dynamic batching: threads recognise the first item in a queue together with items of similar length.
 
-If no batch is running, one starts as soon as it is full, or its oldest item has waited for the maximum delay,
-or no request is being read and none has arrived for a few milliseconds. If batches are large enough, a full
-batch is split into two halves, which run in two threads: while one half runs, the clients of the other get
-their results and send new requests. Items whose client has disconnected are dropped. A request that would
-exceed the queue's limit is refused; the response says when, at the measured rate, the queue will have room.
+If no batch is running, a batch starts as soon as it is full, or its oldest item has waited for the maximum
+delay, or no request is being read and no item has arrived for a few milliseconds. If batches are large
+enough, a full batch is split into two halves, which run in two threads: while one half runs, the clients of
+the other half get their results and send new requests. Items whose client has disconnected are dropped. A
+request that would exceed the queue's limit is refused; the response says when, at the measured rate, the
+queue will have room.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from estimator_asr.serving.server import api_errors, limits, metrics, served_ver
 from tfrecord_builder import errors
 
 _NUM_THREADS = 2
-_LEAST_HALF = 8  # items; a smaller batch takes almost as long as one twice its size
+_LEAST_HALF = 8  # items; a smaller batch takes almost as long as a batch of twice its size
 _QUIET_SECONDS = 0.004  # clients that get results at the same time send new requests at the same time
 _RATE_MEMORY = 0.8  # weight of the previous value in the moving average of the rate
 _PATIENCE = 4.0  # a batch has stalled if it takes this many times as long as the measured rate predicts
 _LEAST_PATIENCE_SECONDS = 3.0
-_LINEAR_SECONDS = 20.0  # beyond this, attention makes time grow with the square of the length
+_LINEAR_SECONDS = 20.0  # the time for longer items grows with the square of their length (attention)
 # Attention's memory is proportional to batch size x (seconds of the longest item)^2. A batch may use as much
 # memory as a single item of maximum length.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
-_INTERIM_SECONDS = 0.5  # interim results are queued as if they had arrived this much later
+_INTERIM_SECONDS = 0.5  # interim items are queued as if they had arrived this many seconds later
 _FIRST_RATE = 10.0  # seconds of audio per second, assumed until a batch has been measured
 
 
@@ -56,8 +57,8 @@ class ItemQueue:
         """Adds the items of a request.
 
         An item's turn is the time at which, at the measured rate, the earlier items in its request will be
-        done, so short requests go in between. Waiting items whose turn comes after that of the last new item
-        do not count towards the limit, so a long request does not keep short ones out.
+        done, so short requests can run between a long request's items. Waiting items whose turn comes after
+        that of the last new item do not count towards the limit, so a long request does not block short ones.
 
         Raises:
             api_errors.ApiError: the queue is full. If no waiting item has its turn before the request's last
@@ -113,7 +114,8 @@ class Batcher:
         self._has_new = asyncio.Event()
         self._half = self._max_batch_size // 2 if self._max_batch_size >= 2 * _LEAST_HALF else None
         self._threads = futures.ThreadPoolExecutor(_NUM_THREADS)
-        self._tasks: dict[asyncio.Task, float] = {}  # running batches; when each will count as stalled
+        # Maps each running batch to the time from which the batch counts as stalled.
+        self._tasks: dict[asyncio.Task, float] = {}
         counters.queue_length.set_function(lambda: len(self.queue.items))
         counters.queue_seconds.set_function(lambda: self.queue.seconds)
 
@@ -197,7 +199,7 @@ class Batcher:
 
     def _begin(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
         longest = max(item.seconds for item in batch)
-        # How many seconds of audio, in short items, would take as long as this batch.
+        # The seconds of audio in short items that would take as long as this batch.
         cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
         patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self.queue.rate)
         task = asyncio.create_task(self._recognise(batch))
@@ -235,7 +237,7 @@ class Batcher:
             batch[0].result.set_exception(error)
 
     def _measure(self, batch: Sequence[served_version.QueuedUtterance], seconds: float) -> None:
-        """Adds a batch to the rate and the metrics, except urgent items, which are health checks."""
+        """Updates the rate and the metrics with a batch, except its urgent items, which are health checks."""
         lengths = [item.seconds for item in batch if not item.is_urgent]
         if lengths:
             rate = len(self._tasks) * sum(lengths) / max(seconds, 1e-3)  # total across all running batches

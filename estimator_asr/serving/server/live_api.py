@@ -1,8 +1,9 @@
 """/v1/stream: a WebSocket that receives audio during speech and sends the transcript as it settles.
 
-A client sends mono samples in binary messages, and JSON text messages: {"hotwords": "..."} before the samples
-and {"end": true} after them. It receives {"type": "partial", "stable", "partial", ...} and, after the end,
-{"type": "final", ...}, or {"type": "error", "error": {"message"}} at any time; see docs/serve.md for details.
+A client sends mono samples in binary messages, and commands in JSON text messages: {"hotwords": "..."} before
+the samples and {"end": true} after them. The client receives {"type": "partial", "stable", "partial", ...}
+and, after the end, {"type": "final", ...}. At any time, the client may also receive
+{"type": "error", "error": {"message"}}; see docs/serve.md for details.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Stream:
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
-        self._is_over = self._is_closed = False  # whether the audio, or the connection, has ended
+        self._is_over = self._is_closed = False  # True once the audio, or the connection, has ended
         self._waited = 0.0  # seconds spent waiting for messages from the client
 
     async def run(self) -> None:
@@ -94,7 +95,7 @@ class _Stream:
         finally:
             for task in tasks:
                 task.cancel()
-            self._is_closed = True  # ends both loops even if wait_for loses the cancellation
+            self._is_closed = True  # ends both loops even if wait_for swallows the cancellation
             self._has_news.set(), self._has_room.set()
             await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # afterwards, nothing may use the version
         final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
@@ -124,7 +125,7 @@ class _Stream:
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        """Returns the next message; in total, it may wait max_body_seconds longer than the audio lasts."""
+        """Returns the next message; in total, waiting may take max_body_seconds longer than the audio."""
         patience, began = self._parts.limits.max_body_seconds, time.monotonic()
         try:
             remaining = patience + self._seconds - self._waited
@@ -179,7 +180,7 @@ class _Stream:
                 await self._has_news.wait()
 
     async def _run(self, window: live.Window) -> Optional[dict]:
-        """Returns the result, or None if the queue is full and the window's segment is still growing."""
+        """Returns the window's result, or None if the queue is full and the segment is still growing."""
         while True:
             is_interim = not window.has_ended
             is_piece = is_interim and self._segment is not None

@@ -54,7 +54,7 @@ class Audio:
         return samples
 
     def make_resampler(self, sample_rate: int) -> Callable[..., np.ndarray]:
-        """Returns a function resample(samples, last=False) for one stream."""
+        """Returns a function resample(samples, last=False) that resamples one stream to `sample_rate` Hz."""
         if self.rate == sample_rate:
             return lambda samples, last=False: samples
         return soxr.ResampleStream(self.rate, sample_rate, 1, dtype="float32").resample_chunk
@@ -68,7 +68,7 @@ class Command(NamedTuple):
 
 
 def read_command(text: str) -> Command:
-    """Parses a text message; raises ApiError or UserError if it or one of its hotwords is invalid."""
+    """Parses a text message; raises ApiError or UserError if the message or a hotword is invalid."""
     try:
         content = json.loads(text if len(text) <= _MAX_MESSAGE_BYTES else "")
         if not isinstance(content, dict) or content.keys() - {"hotwords", "end"}:

@@ -1,8 +1,8 @@
-"""Middleware around every request: ids, metrics, the log, access checks, and unexpected exceptions.
+"""Middleware for every request: request ids, metrics, logging, access checks, and unexpected exceptions.
 
 Any web site can point its own host name at 127.0.0.1, so that its pages can read what this server sends to
-the browser (DNS rebinding); the Host header still has that site's name. Pages from other sites can also send
-requests, although they cannot read the responses; browsers mark such requests with Sec-Fetch-Site, older
+the browser (DNS rebinding); the Host header still contains that site's name. Pages from other sites can also
+send requests, although they cannot read the responses; browsers mark such requests with Sec-Fetch-Site, older
 browsers with Origin.
 """
 
@@ -25,14 +25,14 @@ from estimator_asr.serving.server import api_errors, metrics
 
 _UNKNOWN_ROUTE = "other"
 _WITHOUT_TOKEN = ("/healthz", "/")
-_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # method (in checks and the log) and status of a WebSocket request
+_WEBSOCKET, _SWITCHED = "WEBSOCKET", 101  # the method and the status recorded for a WebSocket request
 _ANSWERS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
 _DENIED = "websocket.close"  # sent instead of websocket.accept if the path has no WebSocket route
 _BEARER = "bearer."
-_PAGE = "/page/"  # needs no token: the page asks the user for it
+_PAGE = "/page/"  # these paths need no token, because the page asks the user for it
 _MAX_HEAD_BYTES = 1 << 14  # uvicorn limits the URL and headers only if they arrive in several pieces
-_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # ids from clients that are safe to write to the log
-# The page may load only its own files, and no other page may embed it.
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # request ids from clients that are safe to log
+# The page may load only its own files, and other pages may not embed this page.
 _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -71,18 +71,18 @@ class Observed:
         status = statuses[0] if statuses else 499
         self._metrics.count_request(_find_route(scope), status, time.monotonic() - began)
         if bug or status >= 500:
-            path = scope["raw_path"].decode("ascii", "backslashreplace")  # has no line breaks
+            path = scope["raw_path"].decode("ascii", "backslashreplace")  # cannot contain line breaks
             message = "%s %s: status is %d, request id is %s"
             logging.error(message, _find_method(scope), path, status, request_id, exc_info=bug)
 
     async def _run(self, scope: Scope, receive: Receive, send: Send, statuses: list) -> Optional[Exception]:
-        """Processes a request; if the application raises an unexpected exception, returns it."""
+        """Processes a request; returns any unexpected exception from the application."""
         self._num_open += 1
         try:
             await (self._refuse(scope) or self._app)(scope, receive, send)
         except asyncio.CancelledError:
             if not statuses:
-                message = "the server stopped before the request was finished; send it again"
+                message = "the server stopped before the request was finished; send the request again"
                 error = api_errors.ApiError(503, message, api_errors.CLOSE)
                 await api_errors.respond(scope["path"], error)(scope, receive, send)
         except Exception as error:  # Starlette has already responded with status 500
@@ -106,7 +106,7 @@ class Observed:
 
 
 def check(token: Optional[str], hosts: Optional[tuple[str, ...]], scope: Scope) -> None:
-    """Raises api_errors.ApiError if a request is not allowed; its body has not been read yet.
+    """Raises api_errors.ApiError if a request is not allowed; checks only the URL and the headers.
 
     The request must have the token, and its Host header must be one of `hosts`, with or without a port. If
     `token` or `hosts` is None, that check is skipped.
@@ -151,7 +151,7 @@ def _is_own_page(headers: datastructures.Headers) -> bool:
 
 
 def _has_token(scope: Scope, headers: datastructures.Headers, token: str) -> bool:
-    """Looks for the token in the Authorization header and, for browsers' WebSockets, in the subprotocols."""
+    """Returns True if the Authorization header or, for browsers' WebSockets, a subprotocol has the token."""
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     encoded = base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
     pairs = [(credentials.strip() if scheme.lower() == "bearer" else "", token)]

@@ -17,7 +17,7 @@ from estimator_asr.serving.server import api_errors, openai_request, served_vers
 from estimator_asr.serving.transcripts import captions
 from tfrecord_builder import errors
 
-_CAPTIONS = {"text": captions.to_text, "srt": captions.to_srt, "vtt": captions.to_vtt}
+_AS_TEXT = {"text": captions.to_text, **captions.CAPTIONS}
 _UNBUFFERED = {"cache-control": "no-cache", "x-accel-buffering": "no"}  # x-accel-buffering is for nginx
 _NOTHING = {**captions.join([]), "status": statuses.SILENT, "n_best": []}
 
@@ -41,7 +41,7 @@ class OpenAIApi:
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             form = await openai_request.parse(body, request.headers)
-            body.clear()  # the form has a copy of the file
+            body.clear()  # the form contains a copy of the file
             version = self._parts.versions.current
             with version.used():
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
@@ -107,9 +107,9 @@ def _respond(
     seconds: float,
 ) -> responses.Response:
     """Returns the response for a recording that lasts `seconds`; `segments` may be empty."""
-    if form.response_format in _CAPTIONS:
+    if form.response_format in _AS_TEXT:
         media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
-        return responses.Response(_CAPTIONS[form.response_format](segments), media_type=media_type)
+        return responses.Response(_AS_TEXT[form.response_format](segments), media_type=media_type)
     content = describe(version, form.granularities, segments, seconds)
     if form.response_format == "json":
         content = {"text": content["text"]}
@@ -122,7 +122,7 @@ def describe(
     segments: Sequence[captions.TranscriptSegment],
     seconds: float,
 ) -> dict:
-    """Returns verbose_json: OpenAI's fields, and the outputs that this project adds, such as pinyin."""
+    """Returns the verbose_json response: OpenAI's fields, and this project's own fields, such as pinyin."""
     # Characters or subwords may be in any language, but pinyin is always Chinese.
     is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
     language = "zh" if is_chinese else "und"  # ISO 639: undetermined
@@ -152,10 +152,10 @@ def _describe_segment(index: int, segment: captions.TranscriptSegment) -> dict:
         "start": round(segment.start, 3),
         "end": round(segment.end, 3),
         "text": text,
-        "tokens": [],  # OpenAI returns ids of Whisper's vocabulary
+        "tokens": [],  # OpenAI returns token ids from Whisper's vocabulary
         "temperature": 0.0,
         "avg_logprob": segment.result["acoustic_score"] / num_tokens,
-        # Whisper's measure of repetition in a text: openai/whisper, utils.py.
+        # Whisper's measure of repetition in a text, from utils.py in openai/whisper.
         "compression_ratio": round(len(encoded) / len(zlib.compress(encoded)), 3),
         "no_speech_prob": 0.0 if text else 1.0,
     }

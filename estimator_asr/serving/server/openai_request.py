@@ -17,10 +17,12 @@ from starlette import datastructures, formparsers
 
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.serving.server import api_errors, service
+from estimator_asr.serving.transcripts import captions
 
-# Fields whose values must not be ignored: a pattern that accepts the supported values, and a description.
+_FORMATS = ("json", "text", *captions.CAPTIONS, "verbose_json")
+# Fields whose values must not be ignored, with a pattern for the supported values and a description of them.
 _FIELDS = {
-    "response_format": ("json|text|srt|vtt|verbose_json", "one of json, text, srt, vtt, verbose_json"),
+    "response_format": ("|".join(_FORMATS), f"one of {', '.join(_FORMATS)}"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
     "temperature": (r"0|0?\.\d+|0\.|1(\.0*)?|\d(\.\d+)?[eE]-0*[1-9]\d*", "a number from 0 to 1"),
     "stream": ("[Ff]alse|[Tt]rue", "true or false"),
@@ -38,7 +40,7 @@ for _name in ("python_multipart", "multipart"):
 
 
 class _Parser(formparsers.MultiPartParser):
-    """A parser that treats the part `file` as a file, even if its header has only `filename*` or no name."""
+    """Treats the form part `file` as a file, even if its header contains only `filename*` or no file name."""
 
     def on_headers_finished(self) -> None:
         part = self._current_part
@@ -58,7 +60,7 @@ class Form(NamedTuple):
 
 
 async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
-    """Parses a request.
+    """Parses the body of a transcription request.
 
     Raises:
         api_errors.ApiError, errors.UserError: the body is not a valid form, or a field or hotword is invalid.
@@ -66,7 +68,7 @@ async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
     if not headers.get("content-type", "").lower().startswith("multipart/form-data"):
         got = repr(headers.get("content-type", "")[:80])
         raise api_errors.refuse(
-            f"the content type is {got}, expected multipart/form-data; send a form with the field file"
+            f"the content type is {got}, expected multipart/form-data; send a form with a field named file"
         )
 
     async def stream():

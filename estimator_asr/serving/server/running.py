@@ -18,12 +18,12 @@ from estimator_asr.serving.server import limits
 from tfrecord_builder import errors
 
 _BACKLOG = 1024
-_MAX_MESSAGE_BYTES = 1 << 20  # live_messages.py has a lower limit, whose error message clients should get
+_MAX_MESSAGE_BYTES = 1 << 20  # live_messages.py has a lower limit, whose error message clients should see
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Returns a socket that is bound to the address; if `port` is 0, to any free port.
+    """Returns a socket bound to the address; if `port` is 0, any free port is used.
 
     Raises:
         errors.UserError: the address is in use, or does not belong to this machine.
@@ -49,7 +49,7 @@ def list_local_hosts(host: str, bound: socket.socket) -> Optional[tuple[str, ...
 
 
 class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
-    """A WebSocket protocol that responds to upgrades which websockets refuses; uvicorn would not respond."""
+    """A WebSocket protocol that also responds to upgrade requests that the websockets package refuses."""
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -61,7 +61,7 @@ class _WebSocket(websockets_sansio_impl.WebSocketsSansIOProtocol):
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server with our settings; middleware.py limits open requests and the size of headers."""
+    """A uvicorn server with this project's settings; middleware.py limits open requests and header sizes."""
 
     def __init__(self, app: ASGIApp, settings: limits.Limits, on_ready: Callable[[], object]):
         config = uvicorn.Config(
@@ -81,7 +81,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
         )
         super().__init__(config)
-        # If a text message is not UTF-8, uvicorn closes the stream with code 1007; this drops its traceback.
+        # If a text message is not UTF-8, uvicorn closes the stream with code 1007; this hides the traceback.
         logging.getLogger("uvicorn.error").addFilter(
             lambda record: not isinstance((record.exc_info or (None, None))[1], UnicodeDecodeError)
         )
@@ -96,7 +96,7 @@ class Server(uvicorn.Server):
 def run(
     app: ASGIApp, bound: socket.socket, settings: limits.Limits, on_ready: Callable[[str], object]
 ) -> None:
-    """Serves on a socket from `bind` until SIGTERM or SIGINT, then lets open requests finish in stop_seconds.
+    """Serves on a socket from `bind` until SIGTERM or SIGINT, then allows open requests stop_seconds to end.
 
     `on_ready` is called with the URL as soon as connections are accepted.
     """

@@ -1,4 +1,4 @@
-"""A loaded version of the export, and the utterances that wait to be recognised by it."""
+"""A loaded version of an export, and the utterances that are queued for recognition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfrecord_builder.audio import audio_files
 
 _SHORTEST_SECONDS = 0.1  # shorter utterances count as this long
 _LINE_LENGTH = 300  # maximum number of characters shown from a TensorFlow message
-# The graph's asserts begin with a code; in exports of 0.1.0, with the name of the input hotwords.
+# Messages from the graph's assertions begin with a code or, in exports from release 0.1.0, with `hotwords`.
 _REFUSAL = re.compile(r"\[(?:E_[A-Z_]+: |(?=hotwords: ))(.*)\]")
 Row = Mapping[str, "bytes | np.ndarray"]  # the inputs of one utterance, without the batch axis
 
@@ -37,14 +37,14 @@ class Group(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class QueuedUtterance:
-    """One utterance."""
+    """An utterance that is waiting to be recognised, and a future for its outputs."""
 
     group: Group
     row: Row  # the inputs except hotwords
     seconds: float  # length of the audio
     result: asyncio.Future = dataclasses.field(init=False)  # the outputs; see ServedVersion.run
-    arrival: float = dataclasses.field(init=False)  # time.monotonic()
-    turn: float = dataclasses.field(init=False)  # the earliest is recognised first
+    arrival: float = dataclasses.field(init=False)  # time of arrival, from time.monotonic()
+    turn: float = dataclasses.field(init=False)  # the item with the earliest turn is recognised first
     is_urgent: bool = dataclasses.field(init=False, default=False)  # a health check
 
     def __post_init__(self):
@@ -58,11 +58,11 @@ class ServedVersion:
 
     Attributes:
         number: name of the version's directory, or "" if the name is not a number.
-        info: content of export.json.
-        definitions: maps signature names to SignatureDefs. Streaming signatures are left out: their state is
-            for programs that load the export.
+        info: contents of export.json.
+        definitions: maps signature names to SignatureDefs. Streaming signatures are left out, because their
+            state is only for programs that load the export.
         stream_start: initial state of a stream (see stream_client.py); None if the model does not stream.
-        load_seconds: time taken by loading and the first batch.
+        load_seconds: seconds that loading and the first batches took.
     """
 
     def __init__(self, version_dir: str):
@@ -124,7 +124,7 @@ class ServedVersion:
         return QueuedUtterance(Group(self, "stream", is_interim=True), piece, seconds)
 
     def run(self, signature: str, hotwords: Sequence[str], rows: Sequence[Row]) -> list[dict]:
-        """Recognises rows that share the same hotwords; each row has the inputs without the batch axis.
+        """Recognises rows that share the same hotwords; each row contains the inputs without the batch axis.
 
         Returns:
             The outputs for each row, named as in recogniser.Recogniser.run.

@@ -1,4 +1,4 @@
-"""The parts that all APIs share: the served version, the queue, and the reader of request bodies."""
+"""The parts that all APIs share: the served version, the queue, and the request body reader."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from estimator_asr.serving.server import (
 
 T = TypeVar("T")
 _BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_mb
-# Limits on a request's hotwords, because the graph's tables grow with them.
+# Limits on a request's hotwords, because the graph's tables grow with the hotwords.
 MAX_HOTWORD_CHARACTERS = 40_000  # total length of all hotwords
 _MAX_HOTWORDS = 1000
-_MAX_HOTWORD_LENGTH = 400  # characters in one hotword with its pinyin, about 50 hanzi
+_MAX_HOTWORD_LENGTH = 400  # characters in one hotword, including its pinyin; about 50 hanzi
 
 
 class Service:
@@ -36,7 +36,7 @@ class Service:
         """Loads the model.
 
         Raises:
-            errors.UserError: there is no model, or it is damaged.
+            errors.UserError: there is no model, or the model is damaged.
         """
         self.limits, self.metrics = settings, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
@@ -47,7 +47,7 @@ class Service:
         """Starts the queue and the search for new versions, in the server's event loop."""
         self.decoder = uploads.UploadDecoder(self.limits.max_queue_seconds, self.limits.max_audio_seconds)
         self.batcher = batching.Batcher(self.limits, self.metrics, lambda: self.bodies.num_open)
-        dictionary = asyncio.to_thread(hotword_list.read_words, ("词",), "")  # takes a second to load
+        dictionary = asyncio.to_thread(hotword_list.read_words, ("词",), "")  # loading takes a second
         self._tasks = [
             asyncio.ensure_future(job) for job in (self.batcher.run(), self.versions.watch(), dictionary)
         ]
@@ -77,10 +77,10 @@ def check_hotwords(hotwords: Sequence[str]) -> None:
     if len(hotwords) > _MAX_HOTWORDS:
         problem = f"the request has {len(hotwords)} hotwords, expected at most {_MAX_HOTWORDS}; send fewer"
     elif longest > _MAX_HOTWORD_LENGTH:
-        size = f"{longest} characters with its pinyin"
-        problem = f"a hotword has {size}, expected at most {_MAX_HOTWORD_LENGTH}; shorten it"
+        size = f"{longest} characters including its pinyin"
+        problem = f"a hotword has {size}, expected at most {_MAX_HOTWORD_LENGTH}; shorten the hotword"
     elif total > MAX_HOTWORD_CHARACTERS:
-        size = f"{total} characters with their pinyin"
+        size = f"{total} characters including their pinyin"
         problem = f"the hotwords have {size}, expected at most {MAX_HOTWORD_CHARACTERS}; send fewer"
     else:
         return
@@ -106,11 +106,11 @@ async def _wait_for_disconnect(request: requests.Request) -> None:
 
 
 class BodyReader:
-    """A reader of request bodies, with limits on the size of each, on their total size, and on the time.
+    """Reads request bodies; limits the size of each body, the total size, and the time that reading takes.
 
     Attributes:
         num_open: number of request bodies that are being read or are in memory.
-        num_held: their size in bytes.
+        num_held: total size of these request bodies in bytes.
     """
 
     def __init__(self, max_bytes: int, max_seconds: float):
@@ -120,7 +120,7 @@ class BodyReader:
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        """Adds one to num_open during the block, for work that no longer needs its request body."""
+        """Adds 1 to num_open during the block, for requests whose body is no longer needed."""
         self.num_open += 1
         try:
             yield
@@ -129,7 +129,7 @@ class BodyReader:
 
     @contextlib.asynccontextmanager
     async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
-        """Yields the body, which counts in num_open until the block ends; the block may clear it once parsed.
+        """Yields the body, which counts in num_open until the block ends; the block may clear a parsed body.
 
         Raises:
             api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are in memory.
@@ -170,4 +170,4 @@ class BodyReader:
     def _check_size(self, num_bytes: int) -> None:
         if num_bytes > self._max_bytes:
             message = f"the request has at least {num_bytes} bytes, expected at most {self._max_bytes}"
-            raise api_errors.ApiError(413, f"{message}; send less at once", api_errors.CLOSE)
+            raise api_errors.ApiError(413, f"{message}; send a smaller request", api_errors.CLOSE)

@@ -22,10 +22,10 @@ from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
 _PARSERS = 2  # threads that parse large requests
-# The name of one MessageToDict argument in protobuf 5 and later, and its name in earlier releases.
+# Names of the same MessageToDict argument: in protobuf 5 and later, and in earlier releases.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as in the graph
-_SECONDS_PER_TOKEN = 0.2  # text inputs (pinyin) count as audio, as if they were spoken
+_SECONDS_PER_TOKEN = 0.2  # a token of a text input (pinyin) counts as this much audio
 
 
 class TensorFlowApi:
@@ -95,13 +95,13 @@ class TensorFlowApi:
 
 
 def describe(version: served_version.ServedVersion) -> dict:
-    """Returns the model in OpenAI's format; in that API, the status path is the path of the model."""
-    created = int(version.number or 0)  # versions are seconds since 1970
+    """Returns the model object of OpenAI's API, which uses TensorFlow Serving's status path for models."""
+    created = int(version.number or 0)  # version numbers are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 
 
 def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
-    """Returns the seconds of audio in one row of inputs; those of a WAV file come from its header."""
+    """Returns the seconds of audio in one row of inputs; the length of a WAV file comes from its header."""
     if "wav_bytes" in row:
         return _measure_wav(row["wav_bytes"], config.sample_rate)
     if "waveform" in row:
@@ -113,7 +113,7 @@ def measure_seconds(row: Mapping, config: frontend.FrontendConfig) -> float:
 
 
 def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -> bytes:
-    """Returns the response for the results of all rows; see served_version.ServedVersion.run."""
+    """Returns the JSON response for all rows, whose `results` come from served_version.ServedVersion.run."""
     columns = {name: _make_column(name, results) for name in call.outputs}
     only = next(iter(columns)) if len(columns) == 1 else None
     if call.is_columnar:
@@ -125,7 +125,7 @@ def format_response(call: tensorflow_request.Call, results: Sequence[Mapping]) -
 
 
 def _make_column(name: str, results: Sequence[Mapping]) -> list:
-    """Returns one output for every row; lists of characters or transcripts are padded, as in the graph."""
+    """Returns one output for all rows; lists of characters or transcripts are padded, as in the graph."""
     group, _, field = name.partition(".")
     if not field:
         return [result[name] for result in results]
@@ -153,11 +153,11 @@ def _read(
 
 
 def _measure_wav(content: bytes, sample_rate: int) -> float:
-    """Returns the length of a WAV file in seconds; without a valid header, assumes 8-bit mono audio.
+    """Returns the length of a WAV file in seconds; if the header is invalid, assumes 8-bit mono audio.
 
-    Like the model (saved_model/wav.py), it uses the first format chunk, and reads at most MAX_CHUNKS chunks,
-    so that no header can make long audio look short. libsndfile is not used, because it refuses files that
-    the model reads, and relies on other size fields.
+    Like the model (saved_model/wav.py), this function uses the first format chunk, and reads at most
+    MAX_CHUNKS chunks, so that no header can make long audio look short. libsndfile is not used, because it
+    refuses files that the model reads, and relies on other size fields.
     """
     bytes_per_second, start = 0, 12
     for _ in range(statuses.MAX_CHUNKS):

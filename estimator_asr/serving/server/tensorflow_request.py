@@ -1,4 +1,4 @@
-"""Parses JSON requests of TensorFlow Serving's predict API into rows of inputs.
+"""Parses JSON requests for TensorFlow Serving's predict API into rows of inputs.
 
     {"signature_name": "serving_default", "instances": [{"b64": "UklGR..."}, ...]}   -> {"predictions": [...]}
     {"inputs": {"waveform": [[...], ...], "num_samples": [...]}}                     -> {"outputs": {...}}
@@ -69,7 +69,7 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
 def _read_json(body: bytes | bytearray) -> dict:
     if len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         raise api_errors.refuse(
-            f"the request has more than {_MAX_VALUES} JSON values; send less at once, or send WAV"
+            f"the request has more than {_MAX_VALUES} JSON values; send fewer utterances, or send WAV files"
         )
     try:
         # Python callbacks let other threads run during parsing.
@@ -111,7 +111,7 @@ def _read_columns(values, inputs: Mapping) -> tuple[list[dict], list[bytes]]:
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise api_errors.refuse(
-            f"inputs have different numbers of values ({counts}); send one of each input per utterance"
+            f"inputs have different numbers of values ({counts}); send one value of each input per utterance"
         )
     return [dict(zip(columns, row)) for row in zip(*columns.values())], hotwords
 
@@ -128,7 +128,7 @@ def _check_list(where: str, values) -> None:
 
 
 def _name(where: str, value, inputs: Mapping) -> Mapping:
-    """Returns the inputs by name; clients may omit the name if the signature has only one input."""
+    """Returns the inputs, keyed by name; clients may omit the name if the signature has only one input."""
     is_named = isinstance(value, dict) and set(value) != {"b64"}
     if len(inputs) == 1 and not is_named:
         value = {next(iter(inputs)): value}
@@ -178,12 +178,12 @@ def _read_numbers(where: str, value, dtype: np.dtype) -> np.ndarray:
     is_float = dtype.kind == "f"
     limits = np.iinfo(np.int64 if is_float else dtype)
     unchecked = [value]
-    while unchecked:  # np.array would store each string in a list at the size of the longest one
+    while unchecked:  # np.array would allocate the longest string's size for every string in a list
         item = unchecked.pop()
         if isinstance(item, list):
             unchecked += item
         elif not (is_float and type(item) is float):
-            if type(item) is not int or not limits.min <= item <= limits.max:  # refuses bool as well
+            if type(item) is not int or not limits.min <= item <= limits.max:  # also refuses bool
                 raise api_errors.refuse(f"{where}: a value is {_describe(item)}, expected {dtype}")
     try:
         with np.errstate(over="ignore"):

@@ -1,8 +1,8 @@
-"""Uploaded recordings: decodes audio in any format from memory, in threads, and cuts it at pauses.
+"""Decodes uploaded recordings in any audio format from memory, in threads, and cuts them at pauses.
 
-Time and memory are limited, because a small FLAC file may hold hours of silence. The total length of the
+Time and memory are limited, because a small FLAC file may contain hours of silence. The total length of the
 recordings that are being decoded or are waiting to be decoded is limited too. Long recordings have their own
-thread and their own limit, so that short ones do not wait for them.
+thread and their own limit, so that short recordings do not wait for long ones.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from estimator_asr.serving.transcripts import pauses
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, containers, ffmpeg_process
 
-SMALL_BYTES = 1 << 20  # JSON or recording headers up to this size take only a few milliseconds to parse
-_NAME = "file"  # the form field; the name of the client's file is not used
-# CPU seconds allowed for decoding: a constant, plus some per second of audio (the slowest format needs 0.02).
+SMALL_BYTES = 1 << 20  # parsing JSON, or measuring a recording, of up to this size takes only milliseconds
+_NAME = "file"  # name of the form field, used in messages instead of the client's file name
+# CPU seconds allowed for decoding: a constant, plus an amount per second of audio.
+# The slowest format needs 0.02 s per second of audio.
 _DECODING_SECONDS, _SECONDS_PER_SECOND = ffmpeg_process.CPU_SECONDS, ffmpeg_process.CPU_SECONDS_PER_SECOND
 _LONG_SECONDS = 60.0
-_RATE = 20.0  # minimum seconds of audio decoded per second
+_RATE = 20.0  # lowest expected decoding speed, in seconds of audio per second
 
 
 class Upload(NamedTuple):
@@ -40,17 +41,22 @@ class Upload(NamedTuple):
 
 
 class UploadDecoder:
-    """A decoder of uploads, which runs in threads."""
+    """Decodes uploads in threads."""
 
     def __init__(self, max_seconds: float, max_upload_seconds: float):
-        """`max_seconds` limits the total of long and of short uploads; `max_upload_seconds` limits each."""
+        """Starts the threads.
+
+        Args:
+            max_seconds: maximum total length of all long uploads, and also of all short uploads.
+            max_upload_seconds: maximum length of one upload.
+        """
         self._max_upload_seconds = max_upload_seconds
         self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
 
     @property
     def seconds(self) -> float:
-        """Length of the audio that is being decoded or waits for it, according to the headers."""
+        """Seconds of audio, according to the headers, that are being decoded or are waiting to be decoded."""
         return self._short.seconds + self._long.seconds
 
     async def decode(self, content: bytes, sample_rate: int) -> Upload:
@@ -73,7 +79,7 @@ class UploadDecoder:
 
 
 class _Lane:
-    """A decoding thread; `seconds` is the length of the audio in it or waiting, according to the headers."""
+    """A decoding thread; `seconds` is the total length, from the headers, of its unfinished uploads."""
 
     def __init__(self, max_seconds: float):
         self._thread, self._max_seconds = futures.ThreadPoolExecutor(1), max_seconds
@@ -84,7 +90,7 @@ class _Lane:
             raise api_errors.overloaded(
                 f"{self.seconds:.0f} s of audio are being decoded, and this request has {seconds:.0f} s "
                 f"(limit: {self._max_seconds:g} s in total)",
-                self.seconds / _RATE,  # the time that it takes to decode all of them
+                self.seconds / _RATE,  # expected time until all this audio is decoded
             )
         self.seconds += seconds
         try:
@@ -94,7 +100,7 @@ class _Lane:
 
 
 def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
-    """Returns a recording's length in seconds from its header, or `max_seconds` if the header has none.
+    """Returns a recording's length in seconds from its header, or `max_seconds` if the header has no length.
 
     Raises:
         errors.UserError: the content is not audio, is empty, or is too long.
@@ -107,8 +113,8 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     """Decodes a recording, resamples it to `sample_rate` in Hz, and cuts it at pauses.
 
     Raises:
-        errors.UserError: the content is not audio, is damaged, empty, too long or far too loud, has NaN
-            or Inf samples, or takes too long to decode.
+        errors.UserError: the content is not audio, is damaged, empty, too long or far too loud, contains
+            NaN or Inf samples, or takes too long to decode.
     """
     with _open(content, sample_rate, max_seconds) as blocks:
         checked = _Checked(blocks, sample_rate, max_seconds)
@@ -142,7 +148,7 @@ class _Checked:
     def __iter__(self) -> Iterator[np.ndarray]:
         cpu_seconds, blocks = 0.0, iter(self._blocks)
         while True:
-            started = time.thread_time()  # excludes voice activity detection and other threads
+            started = time.thread_time()  # this thread's CPU time; voice activity detection is not timed
             block = next(blocks, None)
             if block is None:
                 return

@@ -1,6 +1,6 @@
-"""Keeps the newest version of an export loaded; a newer one takes over without dropped requests.
+"""Keeps the newest version of an export loaded; no requests are dropped when a newer one takes over.
 
-The copying of a new version may not be finished, so it is loaded once two successive polls find the same
+A new version may not have been copied completely, so it is loaded once two successive polls find the same
 files. A version that fails to load is tried again when its files change. If the current version is removed,
 the newest one that can be loaded takes over.
 """
@@ -23,10 +23,10 @@ _Files = frozenset[tuple[str, int, int]]
 
 
 class Versions:
-    """A loader that keeps the newest version of an export directory loaded.
+    """Keeps the newest version in an export directory loaded.
 
     Attributes:
-        current: the newest version that could be loaded; if all versions are removed, the last one served.
+        current: the newest version that could be loaded; if all are removed, the version served last.
     """
 
     def __init__(self, saved_model: str, counters: metrics.Metrics):
@@ -66,7 +66,7 @@ class Versions:
             self._failed[version_dir] = files
 
     def _list_newer(self) -> list[str]:
-        """Returns the versions newer than the current one, or all if that one was removed; newest first."""
+        """Returns newer versions, newest first; if the current version was removed, returns all versions."""
         numbers = reversed(recogniser.list_versions(self._path))
         version_dirs = [os.path.join(self._path, str(number)) for number in numbers]
         current = self.current.version_dir
@@ -87,7 +87,7 @@ class Versions:
 
 
 def _list_files(version_dir: str) -> _Files:
-    """Returns the path, size and modification time of each file; skips files that disappear meanwhile."""
+    """Returns the path, size and modification time of each file; skips files that have disappeared."""
     files = set()
     for parent, _, names in os.walk(version_dir):
         for path in (os.path.join(parent, name) for name in names):

@@ -14,12 +14,13 @@ from tfrecord_builder.data import vocabulary
 
 _WIDE, _NARROW = 18, 42  # maximum number of hanzi or Latin characters per line
 _LONGEST = 7.0  # maximum seconds per line
-_PAUSE = 0.7  # seconds between the emissions of two characters
-# CTC emits a character somewhere within its syllable, so a line begins before and ends after its emissions.
+_PAUSE = 0.7  # seconds; a longer gap between the emissions of two characters is a pause
+# CTC emits a character somewhere within its syllable, so a line begins _LEAD seconds before its first
+# emission and ends _TAIL seconds after its last.
 _LEAD, _TAIL = 0.2, 0.4
-_SHORTEST = 1.0  # seconds that a line stays on screen, unless the next line begins sooner
+_SHORTEST = 1.0  # minimum seconds that a line stays on screen, unless the next line begins sooner
 _SENTENCE_ENDS, _CLAUSE_ENDS = tuple("。！？；.!?;…"), tuple("，、：,:")
-_CLAUSE_SECONDS = 0.5  # a comma counts as this many more seconds of gap
+_CLAUSE_SECONDS = 0.5  # a gap after a comma counts as this many seconds longer
 
 
 class Line(NamedTuple):
@@ -31,7 +32,7 @@ class Line(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """A character or token with the spaces before it; times are seconds from the start of the recording."""
+    """A character or token and any spaces before it; times are seconds from the start of the recording."""
 
     text: str
     start: float
@@ -39,11 +40,12 @@ class _Unit(NamedTuple):
 
 
 def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
-    """Returns the caption lines for a recording; each has text and lasts at least a millisecond.
+    """Returns the caption lines for a recording; each line contains text and lasts at least a millisecond.
 
     Args:
-        spans: the start, end, transcript and characters of each segment, in order of time. Characters are
-            dicts with character, start and end. All times are seconds from the start of the recording.
+        spans: the start, end, transcript and characters of each segment, in chronological order. Characters
+            are dicts with the keys character, start and end. All times are seconds from the start of the
+            recording.
     """
     drafts = []
     for start, end, transcript, characters in spans:
@@ -65,9 +67,9 @@ def needs_space(before: str, after: str) -> bool:
 
 
 def locate(transcript: str, characters: Sequence[dict]) -> Optional[list[str]]:
-    """Returns each character's part of the transcript, with the spaces before it, or None if one is missing.
+    """Splits a transcript into one part per character; returns None if the characters do not match it.
 
-    The parts add up to the transcript. If a token is a space, its part is empty.
+    Each part includes the spaces before its character. If a token is a space, its part is empty.
     """
     parts, place = [], 0
     for item in characters:
@@ -128,7 +130,7 @@ def _cut_quality(units: Sequence[_Unit], place: int, width: float) -> float:
 
 
 def _may_break(before: _Unit, after: _Unit) -> bool:
-    """Returns True between words or next to wide characters, but not before punctuation."""
+    """Returns True if a line may end between units: at a space or wide character, not before punctuation."""
     first, last = after.text[0], before.text[-1]
     if first.isspace() or last.isspace():
         return True

@@ -1,4 +1,4 @@
-"""Formats the transcript of a recording that was cut into segments, as TSV, JSON, text, SRT or WebVTT.
+"""Formats the segments of a transcribed recording as TSV, JSON, text, SRT or WebVTT.
 
 SRT has no specification; the output follows SubRip. WebVTT follows the W3C Candidate Recommendation of
 4 April 2019.
@@ -17,7 +17,6 @@ from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.transcripts import caption_lines, pauses
 from tfrecord_builder.storage import files
 
-FORMATS = ("tsv", "json", "txt", "srt", "vtt")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}  # reserved characters in WebVTT
 _N_BEST = 10  # transcripts per recording, as many as a model returns per segment
 _PINYIN = ("pinyin", "greedy_pinyin")  # exports from earlier releases have only the first
@@ -38,13 +37,13 @@ class TranscriptSegment(NamedTuple):
 
 
 def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> TranscriptSegment:
-    """Returns the segment for a piece of a recording and its result."""
+    """Returns the segment made from a piece of a recording and the recognition result for that piece."""
     places = piece.start, piece.start + len(piece.waveform)
     return TranscriptSegment(*(place / sample_rate for place in places), result)
 
 
 class Transcript(NamedTuple):
-    """The segments of a recording; `is_cut` is True if it was too long for a single segment."""
+    """The segments of a recording; `is_cut` is True if the recording was too long for a single segment."""
 
     path: str
     segments: Sequence[TranscriptSegment]
@@ -52,10 +51,9 @@ class Transcript(NamedTuple):
 
 
 def render(transcript: Transcript, format: str) -> str:
-    """Returns the whole output for a recording in one of FORMATS."""
-    as_text = {"txt": to_text, "srt": to_srt, "vtt": to_vtt}
-    if format in as_text:
-        return as_text[format](transcript.segments)
+    """Returns the complete output for a recording; `format` is one of FORMATS."""
+    if format in _AS_TEXT:
+        return _AS_TEXT[format](transcript.segments)
     result = {"file": transcript.path, **join(transcript.segments)}
     if format == "tsv":
         fields = (result[name] for name in ("file", "transcript", "pinyin"))
@@ -77,16 +75,21 @@ def to_srt(segments: Sequence[TranscriptSegment]) -> str:
 
 
 def to_vtt(segments: Sequence[TranscriptSegment]) -> str:
-    """Returns WebVTT captions; &, < and > are escaped, or text could be read as markup or as an arrow."""
+    """Returns WebVTT captions; &, < and > are escaped, so that text is not read as markup or as an arrow."""
     return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
 
 
+CAPTIONS = {"srt": to_srt, "vtt": to_vtt}  # formats that transcribe and the server can write
+_AS_TEXT = {"txt": to_text, **CAPTIONS}
+FORMATS = ("tsv", "json", *_AS_TEXT)
+
+
 def join(segments: Sequence[TranscriptSegment]) -> dict:
-    """Joins the segments' results into one for the recording; a single segment that starts at 0 is unchanged.
+    """Joins the segments' results into one; the result for a single segment that starts at 0 is unchanged.
 
     Character times are relative to the start of the recording. Scores are summed over the segments, and
-    n_best has the highest sums. The confidence is the mean over the characters. The status is ok if at least
-    one segment's status is.
+    n_best contains the highest sums. The confidence is the mean over the characters. The status is ok if at
+    least one segment's status is ok; otherwise it is the first segment's status.
 
     Args:
         segments: segments of one recording from one model, in order; empty if no speech was found.
@@ -145,7 +148,7 @@ def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
 
 
 def _round(score: float) -> float:
-    """Rounds a sum to float32 precision, as in the result for a segment."""
+    """Rounds a sum to float32, the precision of the scores in the result for a segment."""
     return float(str(np.float32(score)))
 
 
@@ -157,7 +160,7 @@ def shift_characters(segment: TranscriptSegment) -> list[dict]:
 
 
 def _captions(segments: Sequence[TranscriptSegment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
-    """Yields each caption: times, text and an empty line; `point` separates seconds and milliseconds."""
+    """Yields captions, each with its times, text and an empty line; `point` precedes the milliseconds."""
     spans = (
         (segment.start, segment.end, segment.result["transcript"], shift_characters(segment))
         for segment in segments

@@ -1,4 +1,4 @@
-"""Detects audio files in streams of raw samples, where they would be transcribed as noise."""
+"""Detects audio files in streams of raw samples, because a file would be transcribed as noise."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _STARTS = (
 # Four MP3 or AAC frames with the same first bytes; one speech stream in a million matches by chance.
 _FRAMES = rb"(\xff[\xe2\xe3\xf0-\xf5\xf8-\xfd])[\x10-\xef](.{14,1450}?\1[\x10-\xef]){3}"
 _FILE = re.compile(_STARTS + _FRAMES, re.DOTALL)
-_MAX_HEAD_BYTES = 5000  # enough bytes to recognise a file
-_PCM, _EXTENSIBLE = 1, 0xFFFE  # format tags
+_MAX_HEAD_BYTES = 5000  # enough bytes to recognise an audio file
+_PCM, _EXTENSIBLE = 1, 0xFFFE  # format tags of WAV files
 
 
 class HeaderFilter:
-    """A filter for raw samples; removes the header of 16-bit mono WAV at `rate` Hz, refuses other files."""
+    """A filter for raw samples that removes a 16-bit mono WAV header at `rate` Hz and refuses other files."""
 
     def __init__(self, rate: int, where: str, advice: str):
         self._rate, self._where, self._advice, self._head = rate, where, advice, b""
 
     def take(self, content: bytes) -> bytes:
-        """Returns the next bytes of the stream.
+        """Returns the next bytes of the stream, `content`, without the header of a WAV file.
 
         Raises:
-            errors.UserError: the stream begins like another audio file; the message ends with `advice`.
+            errors.UserError: the stream begins like any other audio file; the message ends with `advice`.
         """
         if not self._head:
             content = content[_find_samples(content, self._rate) :]
@@ -42,7 +42,7 @@ class HeaderFilter:
 
 
 def _find_samples(content: bytes, rate: int) -> int:
-    """Returns the offset of the samples of 16-bit mono WAV at `rate` Hz, or 0 if the content is not that."""
+    """Returns the offset of the samples in a 16-bit mono WAV file at `rate` Hz, or 0 for other content."""
     if content[:4] + content[8:12] != b"RIFFWAVE":
         return 0
     is_match = False

@@ -1,11 +1,11 @@
-"""The transcript of live audio, which settles from the beginning while the speaker is still talking.
+"""The transcript of live audio; its text settles from the start while the speaker is still talking.
 
 A model for whole utterances recognises an unfinished segment again and again; a streaming model processes
-only its new audio, except for the last chunk. A character settles, and then never changes, once its segment
-ends, or once two successive results contain it (local agreement: Liu, Spanakis and Niehues 2020, section 3),
-HOLD_SECONDS of audio follow it, and its confidence is at least find_min_confidence. Segments are
-cut as in pauses.py; audio that fits into one segment and has no such pause is finally recognised as a whole,
-as in transcriber.py.
+only the segment's new audio, except for the last chunk. A character settles, and then never changes, once its
+segment ends, or once two successive results contain it (local agreement: Liu, Spanakis and Niehues 2020,
+section 3), HOLD_SECONDS of audio follow it, and its confidence is at least find_min_confidence. Segments are
+cut as in pauses.py; if the audio fits into one segment and has no pause that ends a segment, it is finally
+recognised as a whole, as in transcriber.py.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from estimator_asr.exporting.saved_model import export_info, statuses
 from estimator_asr.serving.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # seconds of new audio before a segment is recognised again
-# The final text differs by 0.6 % from that of the whole recording, 3.7 % with no minimum (docs/results.md).
+# The final text differs by 0.6 % from the transcript of the whole recording, and by 3.7 % if there is no
+# minimum confidence (docs/experiments/serving.md).
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
-_MAX_ENDED = 2  # no audio should be added while more ended segments than this are waiting
+_MAX_ENDED = 2  # no audio should be added while more than this many ended segments are waiting
 
 
 def find_min_confidence(decode: Mapping[str, str]) -> float:
     """Returns the confidence that a character needs to settle; `decode` is export_info.ModelInfo.decode.
 
-    Confidences must reach MIN_CONFIDENCE both before and after calibration: they are calibrated on whole dev
-    sentences, which have few errors, and so are too high for a sentence that has not ended.
+    Confidences must reach MIN_CONFIDENCE both before and after calibration: calibration uses whole dev
+    sentences, which have few errors, so calibrated confidences are too high for an unfinished sentence.
     """
     scale, offset = float(decode.get("confidence_scale", 1)), float(decode.get("confidence_offset", 0))
     odds = (MIN_CONFIDENCE / (1 - MIN_CONFIDENCE)) ** scale * math.exp(offset)
@@ -53,8 +54,8 @@ class LiveUpdate(NamedTuple):
     Attributes:
         stable, partial: text that never changes again, and the text after it, which may change.
         first, num_stable: number of settled characters before this update, and after it.
-        characters: all characters from `first` on, as in captions.join; they replace those that the client
-            has from there on.
+        characters: all characters from index `first` on, in the format of captions.join; they replace the
+            client's characters from that index on.
     """
 
     stable: str
@@ -65,7 +66,7 @@ class LiveUpdate(NamedTuple):
 
 
 class _Character(NamedTuple):
-    """A character; `text` includes any space before it, and `item` has its times in the recording."""
+    """A character; `text` includes any space before it, and `item` contains its times in the recording."""
 
     text: str
     item: dict
@@ -74,11 +75,11 @@ class _Character(NamedTuple):
 class LiveTranscript:
     """The transcript of one live recording, built from its audio and the model's results.
 
-    Call `add` as audio arrives and `end` when it ends. Recognise each window that `take` returns, and pass
-    its result to `update`. The transcript is complete when `take` returns None after `end`.
+    Call `add` as audio arrives and `end` when the audio ends. Recognise each window that `take` returns, and
+    pass its result to `update`. The transcript is complete when `take` returns None after `end`.
 
     Attributes:
-        is_over: whether the audio has ended.
+        is_over: True if the audio has ended.
         segments: the segments that have ended, each a captions.TranscriptSegment.
         stable: text that will not change any more; at the end, the text of all segments.
         num_samples: number of samples added so far.
@@ -90,21 +91,21 @@ class LiveTranscript:
 
         Args:
             info: describes the export whose results are passed to `update`.
-            is_streaming: whether unfinished segments are recognised chunk by chunk; if not, they are
-                recognised again after every STEP_SECONDS.
+            is_streaming: if True, unfinished segments are recognised chunk by chunk; if False, they are
+                recognised again after every STEP_SECONDS of new audio.
         """
         self._sample_rate = sample_rate = info.frontend.sample_rate
         self.step_seconds = info.chunk_seconds if is_streaming else STEP_SECONDS
         self._min_confidence = find_min_confidence(info.acoustic.decode)
         self._cutter = pauses.Cutter(sample_rate, pauses.load_detector())
         self._unread = np.empty(0, np.float32)  # samples that do not fill a chunk yet
-        self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still be one segment
+        self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still fit one segment
         self._ended: collections.deque[Window] = collections.deque()
         self.is_over = False
         self._last_end = 0  # end of the last interim window, in samples
         self.stable, self._num_stable = "", 0
         self._settled: list[_Character] = []  # settled characters of the unfinished segment
-        self._candidates: list[_Character] = []  # the characters after the settled ones in the last result
+        self._candidates: list[_Character] = []  # characters in the last result that have not settled
         self.segments: list[captions.TranscriptSegment] = []
         self.num_samples = 0
 
@@ -141,7 +142,7 @@ class LiveTranscript:
         self._append(self._cutter.finish())
 
     def take(self) -> Optional[Window]:
-        """Returns the next window to recognise, or None if it needs more audio or nothing is left."""
+        """Returns the next window to recognise, or None if more audio is needed or nothing is left."""
         if self._ended:
             return self._ended.popleft()
         if self.is_over:
@@ -190,7 +191,10 @@ class LiveTranscript:
         self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
 
     def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
-        """Returns the leading characters that are confident, match the previous result, and end by `end`."""
+        """Returns the leading characters that are confident, match the previous result, and end early enough.
+
+        `end` is the latest time, in seconds, at which a character may end.
+        """
         agreed = itertools.takewhile(
             lambda pair: _same(*pair)
             and pair[0].item["confidence"] >= self._min_confidence
@@ -217,7 +221,7 @@ def _same(one: _Character, other: _Character) -> bool:
 
 
 def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
-    """Returns how many of a result's leading characters match the settled ones best, by text, then by time.
+    """Returns how many leading characters of a result best match the settled ones, by text, then by time.
 
     `start` is the start time of the result in seconds.
     """

@@ -20,9 +20,9 @@ from tfrecord_builder import errors
 
 _PCM_RATE = 16000
 _BLOCK_SECONDS = 0.1
-_MAX_BLOCKS = 600  # maximum queue if the model is slower than the speech: one minute
+_MAX_BLOCKS = 600  # one minute of audio; the queue fills if the model is slower than the speech
 _READ_BYTES = 2 * round(_BLOCK_SECONDS * _PCM_RATE)
-_POLL_SECONDS = 0.2  # so that Ctrl-C takes effect
+_POLL_SECONDS = 0.2  # maximum wait, so that Ctrl-C takes effect
 _ADVICE = "omit --live, or convert the audio with ffmpeg -i FILE -ac 1 -ar 16000 -f s16le -"
 _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 
@@ -59,7 +59,7 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
             "into --live -"
         ) from error
     with stream:
-        print("listening; press Ctrl-C to end", file=sys.stderr, flush=True)
+        print("listening; press Ctrl-C to stop", file=sys.stderr, flush=True)
         while True:
             yield blocks.get()
             if lost.is_set():
@@ -74,12 +74,12 @@ def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
     """Reads 16-bit little-endian mono samples at 16 kHz; yields float32 [num_samples] at `sample_rate`.
 
     Raises:
-        errors.UserError: the input begins like an audio file, other than a WAV file of such samples.
+        errors.UserError: the input begins like an audio file, but not like a WAV file with such samples.
     """
     resampler, unread = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
     while True:
-        content = os.read(file.fileno(), _READ_BYTES)  # may still be blocked when the process ends
+        content = os.read(file.fileno(), _READ_BYTES)  # may still be waiting when the process ends
         unread += header_filter.take(content)
         whole = unread[: len(unread) // 2 * 2]
         unread = unread[len(whole) :]
@@ -95,17 +95,17 @@ def transcribe(
     info: export_info.ExportInfo,
     streams: Optional[stream_client.StreamClient] = None,
 ) -> None:
-    """Prints the transcript while audio arrives: settled text, then, dimmed, text that may still change.
+    """Prints the transcript while audio arrives: settled text, followed by dimmed text that may still change.
 
-    In a terminal, a line is updated until its segment ends. Otherwise, each segment is printed on a line
-    once it has ended. Ctrl-C ends the audio.
+    In a terminal, a line is updated until its segment ends. Otherwise, each segment is printed on its own
+    line once the segment has ended. Ctrl-C ends the audio.
 
     Args:
         model: recogniser.Recogniser for the signature "waveform".
         blocks: successive blocks of the audio, float32 [num_samples] each.
-        info: content of export.json; the blocks have its sample rate.
-        streams: client for the signature "stream", which recognises unfinished segments; if None, they are
-            recognised again from the beginning each time.
+        info: contents of export.json, which include the blocks' sample rate.
+        streams: client for the signature "stream", which recognises unfinished segments; if None, each
+            unfinished segment is recognised again from its beginning.
     """
     transcript = live.LiveTranscript(info, is_streaming=streams is not None)
     source, line, recognise = _Source(blocks), _Line(), _WindowRecogniser(model, streams)
@@ -149,7 +149,7 @@ def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line:
 
 
 class _WindowRecogniser:
-    """A recogniser of whole windows or, if `streams` is set, of an unfinished segment's new audio only."""
+    """Recognises whole windows or, if `streams` is set, only the new audio in an unfinished segment."""
 
     def __init__(self, model, streams: Optional[stream_client.StreamClient]):
         self._model, self._streams = model, streams
@@ -174,7 +174,7 @@ class _Failure(NamedTuple):
 
 
 class _Source:
-    """A thread that reads blocks; `get` raises any exception from the thread."""
+    """A thread that reads blocks; `get` re-raises any exception from the thread."""
 
     def __init__(self, blocks: Iterable[np.ndarray]):
         self._queue: queue.Queue = queue.Queue(_MAX_BLOCKS)
@@ -186,7 +186,7 @@ class _Source:
         self._has_ended = True
 
     def get(self, wait: bool) -> Optional[np.ndarray]:
-        """Returns a block; None if the audio has ended, or if no block is ready and `wait` is False."""
+        """Returns the next block, or None if the audio has ended, or if none is ready and `wait` is False."""
         while True:
             try:
                 block = self._queue.get(timeout=_POLL_SECONDS if wait and not self._has_ended else 1e-6)
@@ -214,7 +214,7 @@ class _Line:
     """The terminal line for the segment that is being spoken."""
 
     def __init__(self):
-        self._begin = 0  # offset of the line in the whole transcript
+        self._begin = 0  # offset of the line's text in the whole transcript
 
     def show(self, update: live.LiveUpdate, has_ended: bool) -> None:
         stable = update.stable[self._begin :].lstrip()
@@ -230,7 +230,7 @@ class _Line:
 
 
 def _find_tail(text: str, width: int) -> str:
-    """Returns as much of the end of a text as fits into `width` columns."""
+    """Returns the longest suffix of a text that fits into `width` columns."""
     place = len(text)
     while place:
         width -= 2 if caption_lines.is_wide(text[place - 1]) else 1

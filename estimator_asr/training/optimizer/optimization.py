@@ -1,7 +1,8 @@
-"""Weight updates: gradients, clipping by the exact global norm, optimizer; with or without a strategy.
+"""Weight updates with or without a strategy: gradients, clipping by the exact global norm, and optimizer.
 
 Clipping needs the norm of the whole gradient. Under a strategy, gradients are therefore divided by the number
-of replicas, summed over them and clipped; then each replica applies them to its own copy of the weights.
+of replicas, summed over all replicas and clipped; then each replica applies the gradients to its own copy of
+the weights.
 
 A step with a non-finite loss or gradient changes only the global step, on all replicas.
 """
@@ -58,7 +59,7 @@ class LossScale:
     """Dynamic loss scale for float16 gradients (Micikevicius et al., 2018, section 3.2).
 
     Gradients below 6e-8 become zero in float16, so the loss is multiplied by a scale, and its gradients are
-    later divided by it. If a scaled gradient overflows, the update is skipped and the scale is halved; after
+    divided by the scale. If a scaled gradient overflows, the update is skipped and the scale is halved; after
     GROWTH_UPDATES updates without overflow, the scale is doubled. The constants are those of TensorFlow's
     LossScaleOptimizer. The scale is stored in checkpoints and is the same on all replicas.
     """
@@ -86,7 +87,7 @@ class LossScale:
 
 @dataclasses.dataclass(frozen=True)
 class Minimizer:
-    """An optimizer, with what it needs to minimise a loss that is averaged over the replicas."""
+    """An optimizer, plus all that is needed to minimise a loss that is averaged over the replicas."""
 
     optimizer: skippable.Optimizer
     clip_norm: float  # maximum global norm of the gradients; 0 disables clipping
@@ -116,7 +117,7 @@ class Minimizer:
         return TrainingUpdate(train_op, number, mean, pairs, norm, is_finite, self.scalars, [])
 
     def compute_gradients(self, loss: tf.Tensor) -> tuple[list, list]:
-        """Returns this replica's gradients, times scale / number of replicas, and their variables."""
+        """Returns this replica's gradients, multiplied by scale / number of replicas, and the variables."""
         scaled = loss * self.scale.value if self.scale else loss
         mean = multiply(scaled, 1.0 / replicas.num_replicas())
         variables = tf.compat.v1.trainable_variables()
@@ -139,8 +140,8 @@ class Minimizer:
             divisor: number by which to divide the gradients, float32 []; None means 1.
 
         Returns:
-            The operation; the divided gradients, with unique indices; their global norm; is_finite as in
-            TrainingUpdate.
+            The update operation, the divided gradients (with unique indices), their global norm, and
+            is_finite as in TrainingUpdate.
         """
         quotient = 1.0 if divisor is None else tf.math.divide_no_nan(1.0, divisor)
         gradients = [replica_sums.merge_rows(gradient) for gradient, _ in pairs]

@@ -1,9 +1,9 @@
 """Sums gradients over the replicas of all workers.
 
 A sparse gradient holds only the rows of a table that a step used. TensorFlow's collective gathers these rows,
-but in graph mode it fails as soon as their number differs between replicas or steps ("Shape mismatch in the
-collective instance"). So the rows within one machine are concatenated without a collective, and each worker's
-rows are padded to a power of two before they are gathered, with a separate gather op for each power.
+but in graph mode it fails as soon as the number of rows differs between replicas or steps ("Shape mismatch in
+the collective instance"). So the rows within one machine are concatenated without a collective, and each
+worker's rows are padded to a power of two before they are gathered, with a separate gather op for each power.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def merge_rows(slices):
 
 
 def _sum_rows(strategy, own):
-    """Returns the rows of all workers, summed where they share an index; `own` has this worker's rows."""
+    """Returns the rows of all workers, summed where they share an index; `own` are this worker's rows."""
     powers = range(_SMALLEST_POWER, count_powers(own) + 1)
     fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(own.indices)[None])[0]
     votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))

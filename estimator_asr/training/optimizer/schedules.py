@@ -3,8 +3,8 @@
 The step schedule and the warm-up follow learning_rate_with_decay from the TensorFlow official models
 (official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, with a linear warm-up
 from zero. There are two differences: the initial rate scales with the batch size only if
-learning_rate_batch_size is set (a flag of 0.1.0), and the batch size is the mean number of utterances per
-step, because batches are limited by frames.
+learning_rate_batch_size is set (a flag from version 0.1.0), and the batch size is the mean number of
+utterances per step, because batches are limited by frames.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def build_schedule(
         return tf.maximum(global_step - warmup_steps, 0.0) / (config.decay_epochs * steps_per_epoch)
 
     def step(global_step):
-        """Applies a factor from the step at its boundary on, one step earlier than the official models."""
+        """Applies each factor from its boundary step onwards, one step before the official models do."""
         boundaries = [steps_per_epoch * epoch - _ROUNDING for epoch in config.decay_boundary_epochs]
         passed = tf.math.count_nonzero(global_step >= tf.constant(boundaries, tf.float64))
         return tf.gather([initial * factor for factor in config.decay_factors], passed)
@@ -57,7 +57,7 @@ def build_schedule(
         return initial * tf.sqrt(start / tf.maximum(global_step, start))
 
     def plateau(global_step):
-        """Rereads the evaluations in each step: all replicas, processes and restarts use the same rate."""
+        """Rereads the evaluations in each step, so that all replicas, processes and restarts use one rate."""
 
         def count(step):
             rates = history.known_at(int(step))
@@ -87,11 +87,12 @@ def build_schedule(
 
 
 def count_reductions(rates: Iterable[tuple[int, float]], patience: int, warmup_steps: float) -> int:
-    """Returns how many times the plateau schedule has reduced the learning rate.
+    """Returns the number of times that the plateau schedule has reduced the learning rate.
 
-    It reduces the rate after every `patience` evaluations without a new lowest error rate. An evaluation
-    during the warm-up can set the lowest error rate, but does not count towards `patience`, because the
-    learning rate still rises. `rates` are (step, error rate) pairs, oldest first; NaN is never the lowest.
+    The schedule reduces the rate after every `patience` evaluations without a new lowest error rate. An
+    evaluation during the warm-up can set the lowest error rate, but does not count towards `patience`,
+    because the learning rate is still rising. `rates` are (step, error rate) pairs, oldest first; NaN is
+    never the lowest.
     """
     lowest, waited, reductions = math.inf, 0, 0
     for step, error_rate in rates:

@@ -1,7 +1,8 @@
 """Optimizers whose update can be skipped inside the graph, once the gradients are known.
 
-The update cannot be inside a conditional, which must not contain an all-reduce. It therefore always runs, and
-a skipped update changes nothing: the gradients (from the caller) and learning rate are 0, the decay rates 1.
+The update cannot be inside a conditional, which must not contain an all-reduce. The update therefore always
+runs, but a skipped update changes nothing, because the gradients (from the caller) and the learning rate are
+0, and the decay rates are 1.
 
 Each replica updates its own copy of the weights and slots with the same gradients. Checkpoints use the same
 names as TensorFlow's v1 optimizers.
@@ -35,7 +36,7 @@ class Adam:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update for (gradient, variable) pairs; it has no effect unless is_applied (bool [])."""
+        """Returns the update for (gradient, variable) pairs, a no-op unless is_applied (bool []) is true."""
         power1 = replicas.get_variable("beta1_power", [], self.beta1)
         power2 = replicas.get_variable("beta2_power", [], self.beta2)
         beta1, beta2 = (tf.where(is_applied, beta, 1.0) for beta in (self.beta1, self.beta2))
@@ -63,7 +64,7 @@ class Momentum:
     rate_of: RateOf = lambda name: 1.0
 
     def apply(self, pairs: list, is_applied: tf.Tensor) -> tf.Operation:
-        """Returns the update for (gradient, variable) pairs; it has no effect unless is_applied (bool [])."""
+        """Returns the update for (gradient, variable) pairs, a no-op unless is_applied (bool []) is true."""
         numbers = {
             "lr": tf.where(is_applied, self.learning_rate, 0.0),
             "momentum": tf.where(is_applied, self.momentum, 1.0),

@@ -71,7 +71,7 @@ def test_refuses_a_demo_whose_first_stages_are_not_finished(tmp_path):
 
 def test_refuses_a_directory_with_other_files(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    expected = "contains files but no size.txt, so it is not the directory of a demo"
+    expected = "contains files but no size.txt, so it does not belong to a demo"
     with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "small"):
         pass
     assert os.listdir(tmp_path) == ["letter.txt"]

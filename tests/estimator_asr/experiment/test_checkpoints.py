@@ -6,10 +6,11 @@ import pathlib
 import numpy as np
 import pytest
 import small_checkpoints
+import small_models
 import small_records
 import tensorflow as tf
 
-from estimator_asr.experiment import checkpoints, experiment, model_directory, training_config
+from estimator_asr.experiment import checkpoints, experiment, training_config
 from tfrecord_builder import errors
 
 
@@ -19,7 +20,7 @@ def make_model(tmp_path):
         path = str(tmp_path / "data")
         info = small_records.make_data(path)
         settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=kind))
-        return model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+        return small_models.create_or_check(str(tmp_path / "model"), settings, path)
 
     return make
 
@@ -113,7 +114,7 @@ def test_a_checkpoint_of_another_kind_of_model_is_refused(make_model):
 @pytest.mark.parametrize(
     "name, said",
     [
-        ("a/bias", r"model.ckpt-1: variable a/bias has shape \[2\], expected shape \[3\], because"),
+        ("a/bias", r"model.ckpt-1: variable a/bias has shape \[2\] instead of \[3\], because"),
         ("a/scale", r"variable a/scale is missing, .*; train .* with --warm_start_from=.*/model, which"),
     ],
 )

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import pytest
+import small_models
 import small_records
 from absl import logging
 
@@ -36,7 +37,7 @@ def model_dir(tmp_path):
 @pytest.mark.parametrize("model, num_classes", [("acoustic", 6), ("language", 6)])
 def test_a_new_directory_stands_alone(tmp_path, data, model_dir, model, num_classes):
     info, path = data
-    made = model_directory.create_or_check(model_dir, make_config(info, model), path)
+    made = small_models.create_or_check(model_dir, make_config(info, model), path)
     os.rename(path, tmp_path / "elsewhere")
     opened = model_directory.open_model_directory(model_dir)
     assert opened.config == made.config == make_config(info, model)
@@ -46,9 +47,9 @@ def test_a_new_directory_stands_alone(tmp_path, data, model_dir, model, num_clas
 
 def test_settings_of_the_training_loop_may_change(data, model_dir):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     changed = make_config(info, optimizer=training_config.OptimizerConfig(clip_norm=1.0))
-    continued = model_directory.create_or_check(model_dir, changed, path).config
+    continued = small_models.create_or_check(model_dir, changed, path).config
     assert continued.optimizer.clip_norm == 1.0
     assert experiment.ExperimentConfig.load(model_dir) == continued
 
@@ -76,7 +77,7 @@ OTHER_TRAINING = {
 @pytest.mark.parametrize("kind", sorted(OTHER_TRAINING))
 def test_training_only_settings_may_change_and_one_line_logs_it(data, model_dir, logged, kind):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info, kind), path)
+    small_models.create_or_check(model_dir, make_config(info, kind), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
     section, said = OTHER_TRAINING[kind]
     masks = config.InputConfig(spec_augment=False, num_buckets=8)
@@ -85,7 +86,7 @@ def test_training_only_settings_may_change_and_one_line_logs_it(data, model_dir,
     model_directory.check(model_dir, changed, path)
     assert logged == []  # something else may still refuse the run
     for _ in range(2):
-        assert model_directory.create_or_check(model_dir, changed, path).config == changed
+        assert small_models.create_or_check(model_dir, changed, path).config == changed
     assert logged == [  # nothing is said of the second run, which changes nothing
         f"{model_dir}: settings changed since the last run: {said}, --learning_rate 0.001 -> 0.0005, "
         "--num_buckets 12 -> 8, --spec_augment True -> False"
@@ -99,16 +100,16 @@ def test_settings_that_are_no_flags_keep_the_values_of_the_directory(data, model
         "optimizer": training_config.OptimizerConfig(adam_beta2=0.999, decay_epochs=2.0),
         "input": config.InputConfig(time_masks=1),
     }
-    model_directory.create_or_check(model_dir, make_config(info, **old), path)
+    small_models.create_or_check(model_dir, make_config(info, **old), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
-    for continue_in in (model_directory.open_new, model_directory.create_or_check):  # workers, the chief
+    for continue_in in (model_directory.open_new, small_models.create_or_check):  # workers, the chief
         assert continue_in(model_dir, make_config(info), path).config == make_config(info, **old)
     assert logged == []
 
 
 def test_changed_shapes_are_refused_and_only_they_are_named(data, model_dir, logged):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
     wider = config.AcousticConfig(encoder_units=128, acoustic_dropout=0.2)
     said = (
@@ -116,7 +117,7 @@ def test_changed_shapes_are_refused_and_only_they_are_named(data, model_dir, log
         "encoder_units=256; use the same flags and data, or another --model_dir"
     )
     with pytest.raises(errors.UserError) as raised:
-        model_directory.create_or_check(model_dir, make_config(info, acoustic=wider), path)
+        small_models.create_or_check(model_dir, make_config(info, acoustic=wider), path)
     assert str(raised.value) == said and logged == []
 
 
@@ -137,19 +138,19 @@ def test_changed_shapes_are_refused_and_only_they_are_named(data, model_dir, log
 )
 def test_another_model_is_refused_with_both_values(data, model_dir, changes, said):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     pathlib.Path(model_dir, "model.ckpt-1.index").touch()
     saved = experiment.ExperimentConfig.load(model_dir)
     with pytest.raises(errors.UserError, match=said):
-        model_directory.create_or_check(model_dir, make_config(info, **changes), path)
+        small_models.create_or_check(model_dir, make_config(info, **changes), path)
     assert experiment.ExperimentConfig.load(model_dir) == saved
 
 
 def test_a_directory_without_a_checkpoint_is_made_again(data, model_dir):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     other = make_config(info, acoustic=config.AcousticConfig(encoder_layers=3))
-    assert model_directory.create_or_check(model_dir, other, path).config.acoustic.encoder_layers == 3
+    assert small_models.create_or_check(model_dir, other, path).config.acoustic.encoder_layers == 3
 
 
 def test_a_damaged_vocabulary_of_the_data_is_not_copied(data, model_dir):
@@ -157,20 +158,20 @@ def test_a_damaged_vocabulary_of_the_data_is_not_copied(data, model_dir):
     OTHER_TOKENS.save(os.path.join(path, "tokens.txt"))
     said = "data/tokens.txt: sha256 is .* expected .* as in dataset_info.json; restore the file"
     with pytest.raises(errors.UserError, match=said):
-        model_directory.create_or_check(model_dir, make_config(info), path)
+        small_models.create_or_check(model_dir, make_config(info), path)
     assert not os.path.exists(model_dir)
 
 
 def test_another_language_architecture_does_not_matter_to_an_acoustic_model(data, model_dir):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     other = make_config(info, language=config.LanguageConfig(language_layers=1))
-    assert model_directory.create_or_check(model_dir, other, path).config.language.language_layers == 1
+    assert small_models.create_or_check(model_dir, other, path).config.language.language_layers == 1
 
 
 def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, data, model_dir):
     info, path = data
-    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    model = small_models.create_or_check(model_dir, make_config(info), path)
     model_directory.check_data(model_dir, model.config, info, path)
     other = small_records.make_data(str(tmp_path / "other"), tokens=OTHER_TOKENS)
     hashes = f"{OTHER_TOKENS.sha256[:12]}, expected {info.tokens_sha256[:12]}"
@@ -195,7 +196,7 @@ def test_data_of_another_vocabulary_is_refused_with_both_directories(tmp_path, d
 )
 def test_other_data_are_refused_with_both_values(data, model_dir, changes, said):
     info, path = data
-    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    model = small_models.create_or_check(model_dir, make_config(info), path)
     with pytest.raises(errors.UserError, match=said):
         model_directory.check_data(model_dir, model.config, dataclasses.replace(info, **changes), path)
 
@@ -204,7 +205,7 @@ def test_a_language_model_takes_data_with_and_without_audio_but_no_other_charact
     tmp_path, data, model_dir
 ):
     info, path = data
-    model = model_directory.create_or_check(model_dir, make_config(info, "language"), path)
+    model = small_models.create_or_check(model_dir, make_config(info, "language"), path)
     model_directory.check_data(model_dir, model.config, info, path)
     model_directory.check_data(model_dir, model.config, dataclasses.replace(info, frontend=None), path)
     with pytest.raises(errors.UserError, match="sha256 of characters.txt is abc, expected"):
@@ -215,7 +216,7 @@ def test_a_language_model_takes_data_with_and_without_audio_but_no_other_charact
 
 def test_a_changed_vocabulary_file_is_refused(data, model_dir):
     info, path = data
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     OTHER_TOKENS.save(os.path.join(model_dir, "tokens.txt"))
     with pytest.raises(
         errors.UserError, match="tokens.txt: sha256 is .* expected .* as in config.json; restore"
@@ -224,13 +225,13 @@ def test_a_changed_vocabulary_file_is_refused(data, model_dir):
 
 
 def test_a_missing_directory_is_refused(model_dir):
-    with pytest.raises(errors.UserError, match="model directory does not exist; train one with"):
+    with pytest.raises(errors.UserError, match="model directory does not exist; train a model"):
         model_directory.open_model_directory(model_dir)
 
 
 def test_a_description_is_a_model_directory_without_weights(tmp_path, data, model_dir):
     info, path = data
-    model = model_directory.create_or_check(model_dir, make_config(info, "language"), path)
+    model = small_models.create_or_check(model_dir, make_config(info, "language"), path)
     model_directory.copy_description(model, str(tmp_path / "copy"))
     copied = model_directory.open_model_directory(str(tmp_path / "copy"))
     assert dataclasses.replace(copied, path=model.path, **_vocabularies(model)) == model
@@ -252,7 +253,7 @@ def data_with_bpe(data):
 
 def test_bpe_model_is_copied_into_the_model_directory(data_with_bpe, model_dir):
     info, path = data_with_bpe
-    model = model_directory.create_or_check(model_dir, make_config(info), path)
+    model = small_models.create_or_check(model_dir, make_config(info), path)
     assert pathlib.Path(model_dir, "bpe.model").read_bytes() == b"pieces"
     assert model.config.bpe_sha256 == info.bpe_sha256
     model_directory.check_data(model_dir, model.config, info, path)
@@ -262,7 +263,7 @@ def test_bpe_model_is_copied_into_the_model_directory(data_with_bpe, model_dir):
 
 def test_a_damaged_or_missing_bpe_model_is_refused(data_with_bpe, model_dir):
     info, path = data_with_bpe
-    model_directory.create_or_check(model_dir, make_config(info), path)
+    small_models.create_or_check(model_dir, make_config(info), path)
     pieces = pathlib.Path(model_dir, "bpe.model")
     pieces.write_bytes(b"other")
     with pytest.raises(errors.UserError, match="bpe.model: sha256 is .* expected .* as in config.json"):

@@ -28,8 +28,8 @@ def write_card(tiny_export, tmp_path, **facts) -> str:
 def test_card_lists_data_and_reports(tiny_export, tmp_path):
     card = write_card(tiny_export, tmp_path)
     assert (
-        "Speech to hanzi, at 16000 Hz: acoustic model trained for 7 steps and language model trained for 7 "
-        "steps.\n" in card
+        "Converts speech at 16000 Hz to hanzi, using an acoustic model trained for 7 steps and a language "
+        "model trained for 7 steps.\n" in card
     )
     assert "decoding beam, beam_width 10" in card
     assert "Recognises 4.\n" in card
@@ -103,7 +103,7 @@ def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_
     checkpoints = [each.checkpoint for each in models]
     with pytest.raises(errors.UserError) as refused:
         check({"model": path})
-    expected = f"expected a report on {' or '.join(checkpoints)}, or on an export of the same models"
+    expected = f"not on {' or '.join(checkpoints)}, or on an export of the same models"
     assert str(refused.value) == (
         f"export: --report_dir=REPORT is a report on {path}, {expected}; evaluate the exported "
         "models, and pass the new report"
@@ -114,6 +114,6 @@ def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_
     "values", [{}, {"model": "gone"}, {"model": "AM", "checkpoint": "AM/model.ckpt-8"}, {"model": None}]
 )
 def test_reports_of_other_models_are_refused(check, values):
-    message = "^export: --report_dir=REPORT is a report on .*, expected a report on .* or .*, or"
+    message = "^export: --report_dir=REPORT is a report on .*, not on .* or .*, or on an export"
     with pytest.raises(errors.UserError, match=message):
         check(values)

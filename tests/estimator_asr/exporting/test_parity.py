@@ -47,7 +47,7 @@ def test_n_best_scores_have_a_separate_tolerance():
     certificate = parity.Certificate(1, 1, rank_tolerance=4e-4)
     n_best = [{"transcript": "你好", "score": -2.5008}, {"transcript": "你号", "score": -4.0}]
     certificate.compare("here", EXPECTED, change(n_best=n_best))
-    with pytest.raises(errors.UserError, match="expected at most 0.0001"):
+    with pytest.raises(errors.UserError, match="more than the tolerance of 0.0001"):
         certificate.compare("here", EXPECTED, change(n_best=n_best, confidence=0.9003))
 
 
@@ -56,7 +56,7 @@ def test_a_different_text_is_refused(certificate):
         certificate.compare("export: u1 in features, batch of 3", EXPECTED, change(transcript="你号"))
     assert str(refused.value) == (
         "export: u1 in features, batch of 3: transcript is '你号', expected '你好'. Nothing was exported, "
-        "because the SavedModel is wrong. Report the error with the version of TensorFlow."
+        "because the SavedModel is wrong. Report this error with your TensorFlow version."
     )
 
 
@@ -82,13 +82,13 @@ def test_a_different_status_is_refused(certificate):
     ],
 )
 def test_different_scores_are_refused(certificate, changed):
-    with pytest.raises(errors.UserError, match="here: scores or times differ by .*, expected at most"):
+    with pytest.raises(errors.UserError, match="here: scores or times differ by .*, more than the tol"):
         certificate.compare("here", EXPECTED, change(**changed))
 
 
 def test_a_model_without_a_score_is_refused(certificate):
     nothing = {"transcript": "", "pinyin": "", "acoustic_score": float("nan"), "n_best": [], "characters": []}
-    with pytest.raises(errors.UserError, match="here: scores or times differ by inf, expected at most"):
+    with pytest.raises(errors.UserError, match="here: scores or times differ by inf, more than the tol"):
         certificate.compare("here", {**EXPECTED, **nothing}, change(**nothing))
 
 

@@ -108,7 +108,7 @@ def test_the_last_shards_stay_until_they_can_be_opened(downloads, monkeypatch):
 def test_a_bound_that_is_too_small_is_refused(downloads):
     shard = dataclasses.replace(make_shard("a"), num_bytes=3 * 10**9)
     said = (
-        r"store/a: --shard_cache_gb is 20, expected at least 48 \(16 such shards\); train with a larger --s"
+        r"store/a: --shard_cache_gb is 20, expected at least 48 \(16 shards of this size\); train with a lar"
     )
     with pytest.raises(errors.UserError, match=said):
         shard_cache.ShardCache(20).fetch(shard)
@@ -117,7 +117,7 @@ def test_a_bound_that_is_too_small_is_refused(downloads):
 
 def test_a_shard_that_cannot_be_used_leaves_no_file(cache_directory):
     shard = dataclasses.replace(make_shard("a"), sha256="0" * 64)
-    with pytest.raises(errors.UserError, match="a: shard does not have the size and sha256 given in"):
+    with pytest.raises(errors.UserError, match="a: shard does not match the size and sha256 in"):
         shard_cache.ShardCache().fetch(shard)
     files.remove(shard.path)
     with pytest.raises(

@@ -123,7 +123,7 @@ def test_a_damaged_copy_is_downloaded_again(store, target, damaged, caplog):
     _download(target)
     assert target.read_bytes() == CONTENT
     (said,) = [record.getMessage() for record in caplog.records]
-    problem = "does not have the size and sha256 given in dataset_info.json"
+    problem = "does not match the size and sha256 in dataset_info.json"
     assert said == f"{SOURCE}: the downloaded copy {problem}"
 
 
@@ -133,6 +133,6 @@ def test_a_shard_that_differs_from_dataset_info_is_refused(store, target, wrong)
     with pytest.raises(errors.UserError) as caught:
         _download(target)
     assert len(store.answers) == 1 and str(caught.value) == (
-        f"{SOURCE}: shard does not have the size and sha256 given in dataset_info.json; "
+        f"{SOURCE}: shard does not match the size and sha256 in dataset_info.json; "
         "copy or build the data again"
     )

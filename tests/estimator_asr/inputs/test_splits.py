@@ -25,7 +25,7 @@ def test_read_split_joins_directories_and_leaves_out_those_without_it(tmp_path):
 def test_a_missing_split_is_refused(tmp_path):
     path = str(tmp_path / "data")
     info = small_records.make_data(path)
-    with pytest.raises(errors.UserError, match="'test' does not exist, expected one of dev, train"):
+    with pytest.raises(errors.UserError, match="'test' does not exist; existing splits: dev, train"):
         splits.read_split([info], [path], "test", task_spec.ACOUSTIC)
 
 

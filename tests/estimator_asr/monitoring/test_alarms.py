@@ -264,8 +264,8 @@ FIRST_DAY = TRAINING._replace(steps_per_epoch=12.0, num_utterances=34, hours=0.0
 
 
 LITTLE = (
-    "likely cause: the model has seen too little (500.0 epochs of 34 utterances, 0.04 hours): train on more "
-    "data "
+    "likely cause: the model has seen too little data (500.0 epochs of 34 utterances, 0.04 hours), so train "
+    "on more data "
 )
 
 

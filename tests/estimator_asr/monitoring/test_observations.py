@@ -58,12 +58,12 @@ def little(step, **facts):
 
 def test_fewer_than_5000_utterances_within_ten_epochs_are_too_little_data():
     assert little(249, num_utterances=1000, hours=1.0) == (
-        "the model has seen too little (5.0 epochs of 1,000 utterances, 1.00 hours): train longer or on more "
-        "data first; otherwise "
+        "the model has seen too little data (5.0 epochs of 1,000 utterances, 1.00 hours), so train longer or "
+        "on more data first; otherwise "
     )
     assert little(250, num_utterances=1000, hours=1.0) == ""
     assert little(50_000, num_utterances=499) == (
-        "the model has seen too little (1000.0 epochs of 499 utterances): train on more data first; "
+        "the model has seen too little data (1000.0 epochs of 499 utterances), so train on more data first; "
         "otherwise "
     )
     assert little(500, num_utterances=500) == ""

@@ -220,7 +220,7 @@ def test_utterances_longer_than_whisper_can_read_are_refused(request, which, lon
 
     splits.check_lengths(data_dir, with_length(longest), "train")
     said = (
-        f"^{data_dir}: 3 utterances of split train are longer than 30 s, the maximum of encoders for "
+        f"^{data_dir}: 3 utterances of split train are longer than 30 s, the maximum for encoders with "
         "--frontend=whisper_log_mel; build the data again$"
     )
     changed = with_length(longest + 1)
@@ -259,7 +259,7 @@ def test_a_damaged_shard_is_named(weights, data, tmp_path):
         file.seek(2000)
         file.write(b"xx")
     with pytest.raises(
-        errors.UserError, match=f"{shard}: shard does not have the sha256 given in dataset_info.json"
+        errors.UserError, match=f"{shard}: shard does not match the sha256 in dataset_info.json; copy"
     ):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
 

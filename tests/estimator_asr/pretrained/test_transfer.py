@@ -107,7 +107,8 @@ def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
     )
     with pytest.raises(errors.UserError, match=said):
         transfer.check(report_of(1, 5), "AM", "NEW")
-    with pytest.raises(errors.UserError, match=r"AM: only 0 of 0 variables .* \(no variable is in both\)"):
+    message = r"AM: only 0 of 0 variables .* \(the models have no variable in common\)"
+    with pytest.raises(errors.UserError, match=message):
         transfer.check(report_of(0, 0), "AM", "NEW")
 
 

@@ -253,7 +253,7 @@ def test_hashed_ngrams_are_copied_only_with_the_same_tokens(tmp_path, sources):
     assert not any(name.startswith("language/ngrams/") for name in source.values)  # slots of the optimizer
     assert "language/ngrams" not in source.values and "language/ngram_projection/kernel" in source.values
     assert source.remarks == (
-        "language/ngrams is initialised, because its rows belong to n-grams of other tokens",
+        "language/ngrams is initialised, because its rows are for n-grams of other tokens",
     )
 
 

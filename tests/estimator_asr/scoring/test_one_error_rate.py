@@ -11,7 +11,7 @@ import small_records
 import tensorflow as tf
 
 from estimator_asr import evaluate
-from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models.tasks import tasks
 
@@ -37,7 +37,7 @@ def make_model(path, kind):
         language=small_models.WITHOUT_DROPOUT["language"],
         train=training_config.TrainConfig(model=kind),
     )
-    return info, model_directory.create_or_check(f"{path}/model", settings, f"{path}/data")
+    return info, small_models.create_or_check(f"{path}/model", settings, f"{path}/data")
 
 
 def evaluate_as_training(info, model, data_dir, favour):

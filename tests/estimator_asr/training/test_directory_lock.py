@@ -19,7 +19,7 @@ def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
             with directory_lock.lock_directory(str(tmp_path)):
                 pass
     assert str(refusal.value) == (
-        f"--model_dir: another training is running in {tmp_path}; "
+        f"--model_dir: another training run is using {tmp_path}; "
         "wait for it to end, or choose another directory"
     )
     with directory_lock.lock_directory(str(tmp_path)):
@@ -34,7 +34,7 @@ def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
             os.write(tell, b"x")
             signal.pause()
     os.read(ready, 1)
-    with pytest.raises(errors.UserError, match="another training is running"):
+    with pytest.raises(errors.UserError, match="another training run is using"):
         with directory_lock.lock_directory(str(tmp_path)):
             pass
     os.kill(pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, mo
         os.remove(tmp_path / "training.lock")
 
     monkeypatch.setattr(locks.fcntl, "flock", remove)
-    with pytest.raises(errors.UserError, match="another training is running"):
+    with pytest.raises(errors.UserError, match="another training run is using"):
         with directory_lock.lock_directory(str(tmp_path)):
             pass
 

@@ -79,7 +79,7 @@ def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
 
 def test_a_missing_train_split_is_refused(tmp_path):
     model, infos, dirs = small_models.make_for_loop(tmp_path, splits=[("dev", 3)], train_steps=1)
-    with pytest.raises(errors.UserError, match="split 'train' does not exist, expected one of dev"):
+    with pytest.raises(errors.UserError, match="split 'train' does not exist; existing splits: dev"):
         loop.train(model, infos, dirs)
 
 

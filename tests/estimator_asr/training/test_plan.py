@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+import small_models
 import small_records
 
-from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, training_config
 from estimator_asr.inputs import input_progress
 from estimator_asr.training import plan as plan_lib
 
@@ -20,7 +21,7 @@ def plan(tmp_path):
             optimizer=training_config.OptimizerConfig(gradient_accumulation_steps=accumulation),
             train=training_config.TrainConfig(model="language", **train),
         )
-        model = model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+        model = small_models.create_or_check(str(tmp_path / "model"), settings, path)
         made = plan_lib.build_plan(model, [info], [path], first_step)
         input_progress.save(model.path, made.progress)
         return made

@@ -72,6 +72,6 @@ def test_a_changed_remote_shard_ends_training_with_an_error_message(directory):
     done = _run(directory / "another", "train", *_TINY, *where)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "error: s3://bucket/wrong/train-00007-of-00020.tfrecord: shard does not have the size and sha256 "
-        "given in dataset_info.json; copy or build the data again"
+        "error: s3://bucket/wrong/train-00007-of-00020.tfrecord: shard does not match the size and sha256 "
+        "in dataset_info.json; copy or build the data again"
     )

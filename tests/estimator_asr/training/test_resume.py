@@ -19,7 +19,7 @@ import tensorflow as tf
 import tiny_flags
 
 from estimator_asr import train as train_program
-from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, training_config
 from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import loop
 from tfrecord_builder.data import dataset_info
@@ -61,7 +61,7 @@ def train(
     )
     if acoustic.softmax != config.FULL:
         settings = train_program.sort_tokens(settings, [info], [data])
-    model = model_directory.create_or_check(str(tmp_path / name), settings, data)
+    model = small_models.create_or_check(str(tmp_path / name), settings, data)
 
     def observe(*arguments):
         found = observers.Training(model, [info], [data], "", None).observe(*arguments)

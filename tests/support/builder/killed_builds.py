@@ -75,7 +75,7 @@ def _serve(corpus_dir: str) -> None:
             builder.build(config, frontend.FrontendConfig())
             os._exit(0)
         except errors.UserError as error:
-            os._exit(3 if "holds a finished build" in str(error) else 1)
+            os._exit(3 if "contains a finished build" in str(error) else 1)
         except BaseException:
             os._exit(2)
 

@@ -41,6 +41,13 @@ FIGURES = {
 _PARTS = (([0, 1, 2], [3, 4, 5]), ([0], [1, 2, 3, 4, 5]), ([0, 1, 2, 3, 4, 5], [None]))
 
 
+def create_or_check(path, settings, data_dir) -> model_directory.ModelDirectory:
+    """Creates a model directory, or opens it to continue, as train does."""
+    model = model_directory.check(path, settings, data_dir)
+    model_directory.write(model, data_dir)
+    return model
+
+
 def make_model(directory, kind, *, precision="float32", acoustic=ACOUSTIC, **data):
     """Returns the model, the description of its data and the data directory; `data` as in make_data."""
     data_dir = f"{directory}/data"
@@ -52,7 +59,7 @@ def make_model(directory, kind, *, precision="float32", acoustic=ACOUSTIC, **dat
         optimizer=training_config.OptimizerConfig(warmup_epochs=0),
         train=training_config.TrainConfig(model=kind, precision=precision),
     )
-    return model_directory.create_or_check(f"{directory}/model", settings, data_dir), info, data_dir
+    return create_or_check(f"{directory}/model", settings, data_dir), info, data_dir
 
 
 def make_without_dropout(directory, kind) -> model_directory.ModelDirectory:
@@ -72,7 +79,7 @@ def make_for_loop(directory, splits=(("train", 12), ("dev", 3)), *, optimizer=No
         watch=training_config.WatchConfig(try_worst_batch=False),
         display=training_config.DisplayConfig(show_utterances=0),
     )
-    return model_directory.create_or_check(f"{directory}/model", settings, data_dir), [info], [data_dir]
+    return create_or_check(f"{directory}/model", settings, data_dir), [info], [data_dir]
 
 
 def latest_step(model) -> int:

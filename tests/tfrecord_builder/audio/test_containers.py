@@ -71,7 +71,7 @@ def test_duration_of_a_webm_without_duration_is_found(write):
     "kind, options, problem",
     [
         ("m4a", {"movflags": "faststart"}, "it ends within a frame"),
-        ("webm", {}, r"it has 1\.\d\d s, expected 2.01 s"),
+        ("webm", {}, r"it ends at 1\.\d\d s instead of 2.01 s"),
         ("aac", {}, "it ends within a frame"),
         ("amr", {}, "it ends within a frame"),
     ],

@@ -39,7 +39,7 @@ def test_unfinished_files_are_read_to_the_end_with_a_warning(tmp_path, contents,
     path = tmp_path / "a.wav"
     path.write_bytes(contents)
     assert audio_files.read_audio(str(path), 16000).tolist() == VALUES
-    sentence = "the header states 0 samples, but the file contains samples; it is read to its end"
+    sentence = "the header states 0 samples, but the file contains samples; all of them are read"
     assert caplog.messages == [f"{path}: {sentence}"]
     samples, warning = read_blocks(str(path))
     assert (samples.tolist(), warning) == (VALUES, sentence)

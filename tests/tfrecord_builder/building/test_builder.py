@@ -131,7 +131,7 @@ def test_rows_of_text_are_accepted_or_rejected_with_a_reason(tmp_path, caplog):
     assert "7 of 15 utterances were rejected: hanzi and pinyin do not match one to one (3)" in caplog.text
     assert (
         "characters left out of the transcripts: emoji and other pictures (2), symbols (1), "
-        "zero-width characters (1); where they were spoken, write words instead"
+        "zero-width characters (1); if a character was spoken, write it as a word"
     ) in caplog.messages
     report = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "emoji and other pictures <i>2</i>" in report and "zero-width characters <i>1</i>" in report
@@ -218,7 +218,7 @@ def test_a_build_with_too_many_rejected_utterances_fails_and_can_be_continued(tm
     for name in ("text", "silent"):  # so that one reason is the most frequent
         small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
     message = (
-        r"--max_rejected: 9 of 10 utterances were rejected, expected at most 89.0%: empty audio \(3\), "
+        r"--max_rejected: 9 of 10 utterances were rejected, but the limit is 89.0%: empty audio \(3\), "
         r"[^,]* \(1\), [^,]* \(1\); see .*out/rejected.tsv, then fix the corpus or raise --max_rejected"
     )
     with pytest.raises(errors.UserError, match=message):
@@ -246,7 +246,7 @@ def test_too_many_bad_transcripts_fail_before_any_recording_is_read(tmp_path, mo
         tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\nu1\ta.wav\t\nu2\tb.wav\t你\n"
     )
     monkeypatch.setattr(local_engine, "_run", lambda *_: pytest.fail("units were run"))
-    with pytest.raises(errors.UserError, match=r"1 of 2 .* at most 5.0%: no transcript \(1\)"):
+    with pytest.raises(errors.UserError, match=r"1 of 2 .* limit is 5.0%: no transcript \(1\)"):
         _build(tmp_path / "in", tmp_path / "out")
     assert _rejected(tmp_path / "out") == [("u1", "train", "no transcript")]
 
@@ -293,7 +293,7 @@ def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file, co
     if content is not None:  # a model directory has another file of the same key
         os.remove(tmp_path / "old" / "dataset_info.json")
         small_corpora.write_text(tmp_path / "old" / file, content)
-    message = f"--vocabulary_dir: .*/old/{file} is character, but this build has syllable"
+    message = f"--vocabulary_dir: .*/old/{file} is character, but this build uses syllable"
     with pytest.raises(errors.UserError, match=message):
         _build(corpus_dir, tmp_path / "out", vocabulary_dir=str(tmp_path / "old"))
     assert not (tmp_path / "out").exists()
@@ -352,7 +352,7 @@ def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog
 
 def test_empty_manifest(tmp_path):
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "id\taudio\ttext\n")
-    with pytest.raises(errors.UserError, match="has no utterances"):
+    with pytest.raises(errors.UserError, match="contains no utterances"):
         _build(tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

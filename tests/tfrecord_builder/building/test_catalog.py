@@ -51,7 +51,7 @@ def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
     path.write_bytes(path.read_bytes().replace(b"/b.wav", b"/c.wav"))
     with pytest.raises(
         errors.UserError,
-        match="00000.listed: sha256 is .*, expected .*: the file has changed .* Check the disk or",
+        match="00000.listed has changed .*: its sha256 is .*, expected .*. Check the disk or",
     ):
         list(only.read(str(tmp_path)))
 
@@ -59,7 +59,7 @@ def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
 @pytest.mark.parametrize("sizes", [(2,), (1, 1)], ids=["in one list", "in two lists"])
 def test_a_duplicate_id_is_refused(listed, sizes):
     remaining = iter([_utterance("u1"), _utterance("u1", "dev")])
-    with pytest.raises(errors.UserError, match="the utterance id u1 is a duplicate; ids must be unique"):
+    with pytest.raises(errors.UserError, match="u1 is a duplicate utterance id; ids must be unique"):
         for size in sizes:
             listed.add_list(itertools.islice(remaining, size))
 

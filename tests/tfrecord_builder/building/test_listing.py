@@ -152,9 +152,7 @@ def test_the_smallest_speaker_is_moved_if_none_fits(listed, sizes, smallest):
 def test_a_single_speaker_is_divided_with_a_warning(listed, caplog):
     _fill(listed, _speakers({"a": 40}))
     assert len(_dev(listed, 0.1)) == 4
-    assert (
-        "moved 4 of 40 utterances (10.0 %) from train to dev; they all have the same speaker" in caplog.text
-    )
+    assert "moved 4 of 40 utterances (10.0 %) from train to dev; all have the same speaker" in caplog.text
 
 
 def test_a_single_utterance_stays_in_train(listed):

@@ -91,7 +91,7 @@ def test_incomplete_files_of_a_killed_build_are_removed(tmp_path):
 
 def test_a_finished_build_is_refused_without_overwrite(tmp_path):
     _build(tmp_path, "one", "a")
-    with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
+    with pytest.raises(errors.UserError, match="contains a finished build; pass --overwrite"):
         _build(tmp_path, "two", "a")
     assert (tmp_path / "a").read_text() == "one"
 
@@ -141,7 +141,7 @@ def test_a_file_in_the_path_of_the_output_directory_is_refused(tmp_path):
 
 def test_a_directory_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
-    message = f"--output_dir: {tmp_path} cannot be read and written; change"
+    message = f"--output_dir: {tmp_path} is not readable and writable; change"
     with pytest.raises(errors.UserError, match=message):
         _build(tmp_path, "one", "a")
 

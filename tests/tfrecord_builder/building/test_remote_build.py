@@ -10,9 +10,10 @@ import paths
 import pytest
 import s3_server
 import small_corpora
+import small_models
 import small_records
 
-from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.experiment import experiment, training_config
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import builder, listing, output_directory, shard_writer
@@ -163,7 +164,7 @@ def test_an_interrupted_build_continues_with_the_same_settings_alone(corpora, st
     written.clear()
     _build(there, f"{BUCKET}/again")
     assert written == ["dev-00001-of-00002.tfrecord", *(f"train-0000{i}-of-00002.tfrecord" for i in range(2))]
-    with pytest.raises(errors.UserError, match="holds a finished build; pass --overwrite"):
+    with pytest.raises(errors.UserError, match="contains a finished build; pass --overwrite"):
         _build(there, f"{BUCKET}/again")
     _build(there, f"{BUCKET}/again", num_shards=1, overwrite=True)
     kinds = ("jsonl", "tfrecord")
@@ -188,7 +189,7 @@ def test_a_model_directory_takes_its_vocabularies_from_a_store(store, tmp_path):
     info = small_records.make_data(str(tmp_path / "data"))
     made = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
     directory = s3_server.upload(store, tmp_path / "data", "vocabularies")
-    opened = model_directory.create_or_check(str(tmp_path / "model"), made, directory)
+    opened = small_models.create_or_check(str(tmp_path / "model"), made, directory)
     assert opened.characters.tokens == small_records.CHARACTERS.tokens
 
 

@@ -133,7 +133,7 @@ def test_a_copy_longer_than_the_limit_of_the_encoder_is_rejected(tmp_path, featu
     ]
     settings = _settings(frontend=frontend.FrontendConfig(frontend=features))
     found = _write(tmp_path, copies_of, settings)
-    reason = "longer than 30 s, the limit of the encoder"
+    reason = "longer than the encoder's limit of 30 s"
     assert found.rejected == [["u0.9", "train", reason, path]][:num_rejected]
 
 

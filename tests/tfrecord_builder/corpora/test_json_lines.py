@@ -62,7 +62,7 @@ def test_damaged_gzip_files_are_refused(tmp_path):
     for content in (b"{}\n", whole[:-9], whole[:20] + b"\xff" * 9 + whole[29:], gzip.compress(b"\xc4\xe3\n")):
         (tmp_path / "a.jsonl.gz").write_bytes(content)
         with pytest.raises(
-            errors.UserError, match=r"a.jsonl.gz: cannot be decompressed as UTF-8 text in gzip \(.*\); "
+            errors.UserError, match=r"a.jsonl.gz is not valid gzip-compressed UTF-8 text \(.*\); "
         ):
             _read(tmp_path / "a.jsonl.gz")
 

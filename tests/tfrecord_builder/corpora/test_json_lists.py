@@ -153,7 +153,7 @@ def test_nemo_channels(tmp_path):
     found = _list_nemo(tmp_path)
     assert [u.channel for u in found[:6]] == [None, 0, 1, 1, None, None]
     assert [u.problem for u in found[:6]] == [""] * 6
-    wanted = 'NeMo channel_selector is not a channel number (from 0), a list of one, or "average"'
+    wanted = 'NeMo channel_selector is not a channel number, a list of one number, or "average"'
     assert [u.problem for u in found[6:]] == [wanted] * 6
 
 

@@ -145,7 +145,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
         ("sw1 nan 1.0", "start is 'nan', expected"),
         ("sw1 0 inf", "end is 'inf', expected"),
         (f"sw1 0 {'9' * 400}", "end is '9*', expected"),
-        ("sw1 0.0 1.0 left", r"channel is 'left', expected a number \(0 for the first\)"),
+        ("sw1 0.0 1.0 left", r"channel is 'left', expected a number from 0 up"),
     ],
 )
 def test_invalid_segments_are_refused(tmp_path, segment, message):

@@ -9,7 +9,7 @@ from tfrecord_builder.corpora import lhotse
 from tfrecord_builder.data import schema
 
 NO_RECORDING = "Lhotse cut or supervision has no recording with audio sources"
-SOME_CHANNELS = "Lhotse cut has several but not all channels of a file (supported: one or all)"
+SOME_CHANNELS = "Lhotse cut selects several but not all channels in a file (supported: one or all)"
 
 
 def _list(corpus_dir):
@@ -83,7 +83,7 @@ def test_file_names_determine_the_split(tmp_path, name, split):
         ),
         (
             "recordings_train.jsonl.gz",
-            "/recordings_train.jsonl.gz: the supervisions .*/supervisions_train.jsonl.gz are missing, "
+            "/recordings_train.jsonl.gz: the supervisions file .*/supervisions_train.jsonl.gz is missing, "
             "{accepted}",
         ),
     ],

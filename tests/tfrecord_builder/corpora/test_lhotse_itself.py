@@ -75,7 +75,7 @@ def test_unsupported_cuts_are_rejected_with_a_reason(written):
         "mixed": "Lhotse MixedCut of several sounds (supported: MonoCut, MultiCut, padded cuts)",
         "tempo": "Lhotse transform 'Tempo' (supported: Speed, Volume, Resample)",
         "room": "Lhotse transform 'ReverbWithImpulseResponse' (supported: Speed, Volume, Resample)",
-        "some": "Lhotse cut has several but not all channels of a file (supported: one or all)",
+        "some": "Lhotse cut selects several but not all channels in a file (supported: one or all)",
         "command": "Lhotse audio source of type 'command' "
         "(supported: a file or a command that only decodes one)",
         "half": "Lhotse supervision is not within its cut, or has invalid times",

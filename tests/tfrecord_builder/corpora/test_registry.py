@@ -105,7 +105,7 @@ def test_a_url_of_a_recording_stays(tmp_path):
 
 
 def test_text_without_files_or_columns(tmp_path):
-    with pytest.raises(errors.UserError, match="found no text corpus, which is train.tsv"):
+    with pytest.raises(errors.UserError, match="found no text corpus, that is, train.tsv"):
         _list("text", tmp_path)
     small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
     with pytest.raises(errors.UserError, match="dev.tsv: found hanzi, but no pinyin"):
@@ -261,7 +261,7 @@ def test_recordings_are_listed_and_transcripts_without_one(tmp_path, corpus):
             "aishell1",
             ["wav"],
             ".",
-            "found none of AISHELL-1's folders wav/train, wav/dev and wav/test; first unpack",
+            "found none of AISHELL-1's folders wav/train, wav/dev and wav/test; unpack the",
         ),
         (
             *("aidatatang_200zh", [], ".."),

@@ -52,7 +52,7 @@ def test_segments(row, segment):
         ),
         (
             {"channel": "left"},
-            r"line 2: channel is 'left', expected a number \(0 for the first\), A or B; fix the line",
+            r"line 2: channel is 'left', expected a number from 0 up, A or B; fix the line",
         ),
         ({"channel": "-1"}, "channel is '-1', expected"),
     ],

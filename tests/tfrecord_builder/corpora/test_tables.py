@@ -161,7 +161,7 @@ def test_metadata_of_hugging_face_in_json_lines(tmp_path):
         ),
         (
             "audio,text,channel\na,好,x\n",
-            r"line 2: channel is 'x', expected a number \(0 for the first\)",
+            r"line 2: channel is 'x', expected a number from 0 up",
         ),
         (
             "id,audio,text\nu1,a.wav,今天,天气\n",
@@ -304,7 +304,7 @@ def test_manifest_columns(tmp_path, content, expected):
         ),
         (
             "编号,音频,文本,声道\nu1,a.wav,你,左\n",
-            r"line 2: channel is '左', expected a number \(0 for the first\)",
+            r"line 2: channel is '左', expected a number from 0 up",
         ),
     ],
 )

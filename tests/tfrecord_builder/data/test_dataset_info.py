@@ -61,7 +61,7 @@ def test_a_shard_outside_the_directory_is_refused(tmp_path, file):
     path.write_text(path.read_text().replace(json.dumps(SHARD.file), json.dumps(file)))
     with pytest.raises(errors.UserError) as raised:
         dataset_info.DatasetInfo.load(str(tmp_path))
-    assert str(raised.value) == f"{path}: shard is {file!r}, expected the name of a file in the directory"
+    assert str(raised.value) == f"{path}: shard is {file!r}, expected a file name without a directory"
 
 
 @pytest.mark.parametrize("name", ["feature_mean", "feature_stddev"])
@@ -126,5 +126,5 @@ def test_a_truncated_shard_is_named_with_both_sizes(tmp_path):
 
 def test_a_missing_split_is_refused(tmp_path):
     info = dataclasses.replace(INFO, splits={"train": DEV, "dev": DEV})
-    with pytest.raises(errors.UserError, match="'test' does not exist, expected one of dev, train"):
+    with pytest.raises(errors.UserError, match="'test' does not exist; existing splits: dev, train"):
         info.shard_paths(str(tmp_path), "test")

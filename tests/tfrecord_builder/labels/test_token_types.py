@@ -11,7 +11,7 @@ import small_models
 import tiny_models
 
 from estimator_asr import evaluate, export
-from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.experiment import experiment, training_config
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder import errors
@@ -39,7 +39,7 @@ def make_model(info, data_dir, model_dir):
         watch=training_config.WatchConfig(try_worst_batch=False),
         display=training_config.DisplayConfig(show_utterances=0),
     )
-    return model_directory.create_or_check(str(model_dir), settings, str(data_dir))
+    return small_models.create_or_check(str(model_dir), settings, str(data_dir))
 
 
 def evaluate_as_advised(version, corpus_dir, info, directory):

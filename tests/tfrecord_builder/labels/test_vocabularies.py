@@ -175,7 +175,7 @@ def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file):
     vocabularies.check_token_type(str(tmp_path), "syllable")  # nothing to check
     (tmp_path / file).write_text('{"token_type": "bpe"}')
     vocabularies.check_token_type(str(tmp_path), "bpe")
-    message = f"{file} is bpe, but this build has syllable; pass --token_type=bpe, or"
+    message = f"{file} is bpe, but this build uses syllable; pass --token_type=bpe or"
     with pytest.raises(errors.UserError, match=message):
         vocabularies.check_token_type(str(tmp_path), "syllable")
 

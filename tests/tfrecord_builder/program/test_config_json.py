@@ -51,14 +51,14 @@ def test_json_may_omit_defaults_and_write_floats_as_integers():
 
 
 def test_an_empty_key_is_unknown():
-    with pytest.raises(errors.UserError, match="Shard: unknown key , expected only file, num_bytes"):
+    with pytest.raises(errors.UserError, match="Shard: unknown key ; the known keys are file, num_bytes"):
         config_json.from_json_dict(Shard, {"file": "a", "": 3})
 
 
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"dropuot": 0.5}, "TrainConfig: unknown key dropuot, expected only optimizer, dropout"),
+        ({"dropuot": 0.5}, "TrainConfig: unknown key dropuot; the known keys are optimizer, dropout"),
         ({"dropout": "0.5"}, "TrainConfig.dropout is '0.5', expected a number"),
         ({"train_steps": True}, "TrainConfig.train_steps is True, expected a whole number"),
         ({"boundary_epochs": 3}, "TrainConfig.boundary_epochs is 3, expected a list"),

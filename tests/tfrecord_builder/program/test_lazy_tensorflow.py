@@ -129,7 +129,7 @@ def test_a_cpu_on_which_the_import_would_abort_is_refused(tmp_path):
     done = run(tmp_path, GOOD, command)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: TensorFlow needs a CPU with AVX, which this one lacks; use another machine or, in a "
+        "error: TensorFlow needs AVX, which this CPU does not support; use another machine or, in a "
         "virtual machine, make the host's CPU visible (QEMU: -cpu host)\n",
     )
     info.write_text("flags : fpu sse2 avx avx2\n")

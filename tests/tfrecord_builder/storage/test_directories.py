@@ -1,3 +1,4 @@
+import errno
 import os
 
 import pytest
@@ -30,6 +31,25 @@ def test_a_failed_or_killed_process_leaves_the_old_directory_alone(tmp_path):
         _write(incomplete, "two")
         raise KeyError
     assert os.listdir(tmp_path) == ["model"] and (path / "file").read_text() == "one"
+
+
+def test_a_failed_rename_keeps_the_old_directory(tmp_path, monkeypatch):
+    def rename(source, target):
+        if source.endswith(".incomplete"):
+            raise OSError(errno.EIO, "input/output error")
+        os.replace(source, target)
+
+    path = tmp_path / "model"
+    path.mkdir()
+    _write(path, "one")
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(OSError, match="input/output"), directories.writing(str(path)) as incomplete:
+        _write(incomplete, "two")
+    assert (tmp_path / "model.replaced" / "file").read_text() == "one"
+    monkeypatch.undo()
+    with directories.writing(str(path)) as incomplete:
+        _write(incomplete, "two")
+    assert os.listdir(tmp_path) == ["model"] and (path / "file").read_text() == "two"
 
 
 def test_a_temporary_directory_is_removed_unless_it_was_moved(tmp_path):

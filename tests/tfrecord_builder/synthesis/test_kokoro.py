@@ -173,7 +173,7 @@ def test_missing_onnxruntime_error_says_how_to_install_it(model_dir, monkeypatch
         (
             "vocab.json",
             json.dumps(dict.fromkeys(SYMBOLS[:-2], 1)),
-            "the vocabulary lacks ↓ ↘. The directory of",
+            "the vocabulary lacks the symbols ↓ ↘. The directory of",
         ),
     ],
 )

@@ -133,7 +133,7 @@ def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, mon
     outcome = task(pickle.dumps(unit))
     assert outcome.problem == (
         f"worker {platform.node()}: espeakng-loader is 0.2.4, expected 0.2.3 as on the machine that "
-        "started the command; install the same version there."
+        "started the command; install that version on the worker."
     )
 
 
@@ -166,9 +166,7 @@ def claim(directory, seed=1, pinyin=("ni3", "hao3"), text_dir="t"):
 def test_refuses_a_corpus_of_other_settings_or_sentences(tmp_path):
     for _ in range(2):
         claim(tmp_path)
-    message = (
-        "the corpus there was built from different settings, sentences, pinyin or voices: .*synthesis.json"
-    )
+    message = "was built from different settings, sentences, pinyin or voices: .*synthesis.json"
     for other in ({"seed": 2}, {"pinyin": ("ni3", "hao4")}):
         with pytest.raises(errors.UserError, match=f'{message} is .*"synthesis_seed": 1.*, expected .*; rem'):
             claim(tmp_path, **other)

@@ -1,4 +1,4 @@
-"""Settings of data augmentation."""
+"""Settings for data augmentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AugmentationConfig(config_flags.Checked):
 
     speed_perturb_factors: tuple[float, ...] = config_flags.setting(
         (1.0,),
-        "speed factors, usually 0.9,1.0,1.1; each train utterance is written once per factor, and its "
+        "speed factors, usually 0.9,1.0,1.1; each train utterance is written once per factor, and the "
         "original is left out unless 1.0 is one of the factors",
         minimum=0.5,
         maximum=2,
@@ -45,7 +45,7 @@ class AugmentationConfig(config_flags.Checked):
     codecs: tuple[str, ...] = config_flags.setting(
         (),
         "transmission channels, usually mp3,opus,telephone,lowpass; each additional copy is sent through one "
-        "of them, which is chosen at random, as is its bit rate or cutoff frequency",
+        "channel, chosen at random, with a random bit rate or cutoff frequency",
         choices=codecs.CHANNELS,
     )
     sound_share: float = config_flags.setting(
@@ -73,7 +73,7 @@ class AugmentationConfig(config_flags.Checked):
         ]
         if changes and not self.augmented_copies:
             raise errors.UserError(
-                f"{', '.join(changes)}: no effect, because --augmented_copies is 0; "
+                f"{', '.join(changes)} cannot have any effect, because --augmented_copies is 0; "
                 "pass --augmented_copies=1."
             )
         if self.augmented_copies and not changes:

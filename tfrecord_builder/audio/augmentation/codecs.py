@@ -18,7 +18,7 @@ import soxr
 
 from tfrecord_builder import errors
 
-_CODED_RATE = 16000  # supported by all three codecs; at 24 kbit/s, LAME then cuts off at 5.8 kHz
+_CODED_RATE = 16000  # supported by all three codecs; at this rate and 24 kbit/s, LAME cuts off at 5.8 kHz
 _BLOCK = 1 << 16  # samples per write; libsndfile's Vorbis encoder copies a whole write onto the stack
 _TELEPHONE_RATE = 8000
 # ITU-T G.712: flat from 300 to 3400 Hz, silent below 200 Hz and above 3700 Hz.
@@ -33,8 +33,9 @@ class Channel:
         name: template for the channel's name in the ids of copies; {} stands for the setting.
         lowest: lowest value of the setting, with the most loss.
         highest: highest value of the setting.
-        transmit: takes samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a setting.
-        subtype: libsndfile subtype that the channel's encoder needs; empty if any version has the encoder.
+        transmit: function of samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a
+            setting; returns the transmitted samples.
+        subtype: libsndfile subtype that the channel needs; empty if all versions support the channel.
         rate: sample rate in Hz; None means twice the setting.
     """
 
@@ -54,7 +55,8 @@ def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -
     """Sends a waveform, float32 [num_samples], through one of CHANNELS; sample_rate is in Hz.
 
     Returns:
-        float32 [num_samples]. A waveform that exceeds [-1, 1] is scaled down for the channel and then back.
+        float32 [num_samples]. A waveform that exceeds [-1, 1] is scaled down for the channel and then
+        scaled back up.
     """
     if not len(waveform):
         return waveform  # MP3 cannot encode an empty file
@@ -109,13 +111,13 @@ def _code(samples: np.ndarray, container: str, subtype: str, **options) -> np.nd
 
 
 def _encoder(container: str, subtype: str, worst: int, best: int, **options) -> Callable:
-    """Returns a codec's Channel.transmit; compression levels 1 and 0 are the settings `worst` and `best`."""
+    """Returns Channel.transmit for a codec; settings `worst` and `best` become compression levels 1 and 0."""
     return lambda samples, setting: _code(
         samples, container, subtype, compression_level=(best - setting) / (best - worst), **options
     )
 
 
-_mp3 = _encoder("MP3", "MPEG_LAYER_III", 8, 160, bitrate_mode="AVERAGE")  # kbit/s of MPEG-2, used at 16 kHz
+_mp3 = _encoder("MP3", "MPEG_LAYER_III", 8, 160, bitrate_mode="AVERAGE")  # kbit/s; at 16 kHz, MP3 is MPEG-2
 _opus = _encoder("OGG", "OPUS", 6, 256)  # kbit/s
 _vorbis = _encoder("OGG", "VORBIS", 0, 10)  # quality
 CHANNELS = {

@@ -1,14 +1,15 @@
 """Lists the augmented copies of an utterance, their ids, and the recordings that they use.
 
-For each speed factor, there is one copy at that speed, and --augmented_copies more with their own
-reverberation, noise, volume and codec:
+For each speed factor, there is one copy at that speed and --augmented_copies further copies, each with
+its own reverberation, noise, volume and codec:
 
     --speed_perturb_factors=0.9,1.0 --augmented_copies=1 --noise_dir=NOISE --volume_db=6
 
     u1~speed0.9    u1~speed0.9~copy1~noise-cafe-at12.3dB~volume-3.1dB
     u1             u1~copy1~noise-street-at4.0dB~volume+1.7dB
 
-With --sound_share, some utterances have one more copy, in which a sound is added to or replaces the words:
+With --sound_share, some utterances have one more copy, in which a sound is added to the words or replaces
+them:
 
     u2~sound-music-at7.1dB    u3~wordless-babble
 
@@ -33,10 +34,10 @@ from tfrecord_builder.storage import files
 
 _MAX_RIR_SECONDS = 10.0  # the reverberation time of a large cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
-_UNKNOWN_SECONDS = 1e9  # no recording is longer, but a FLAC file from a pipe claims 2^63 - 1 samples
+_UNKNOWN_SECONDS = 1e9  # longer than any recording; a FLAC file from a pipe claims 2^63 - 1 samples
 _NUM_HASHES = 2**48
-# Babble sounds most like speech, so it is more likely than other sounds, but it is never added to words:
-# a model would learn to find words in babble.
+# Babble sounds most like speech, so it is more likely than other sounds, but it is never added to
+# words, because a model would learn to find words in babble.
 _ALONE = ("noise", "tones", "music", "babble", "babble")
 _AROUND_WORDS = ("noise", "tones", "music")
 _LAST_OFFSET = 0.9  # noise starts in the first 90 % of its recording, so that some noise follows
@@ -47,7 +48,7 @@ class Source:
     """A recording of a room impulse response or of noise.
 
     Attributes:
-        path: the file.
+        path: path of the audio file.
         name: path relative to --rir_dir or --noise_dir.
         seconds: duration, rounded down to milliseconds.
         signature: size in bytes and modification time in ns.
@@ -67,7 +68,7 @@ class Sources:
     noises: tuple[Source, ...] = ()
 
     def describe(self, config: augmentation_config.AugmentationConfig) -> list:
-        """Returns what copies depend on, as JSON types: settings; name, size and time of each recording."""
+        """Returns the settings and the recordings' names and signatures, on which copies depend, as JSON."""
         groups = (self.rirs, self.noises)
         rirs, noises = ([[source.name, *source.signature] for source in group] for group in groups)
         return [dataclasses.asdict(config), [rirs, noises]]
@@ -79,7 +80,7 @@ class Variant:
 
     Attributes:
         speed: speed factor; 0.9 is slower and lower in pitch.
-        copy: number of the augmented copy at this speed, from 1; 0 for a copy that only changes the speed.
+        copy: number of the augmented copy at this speed, starting at 1; 0 for a copy that only changes speed.
         room: path of a room impulse response; None for no reverberation.
         noise: path of a noise recording; None for no noise.
         noise_seconds: duration of the noise recording.
@@ -88,7 +89,7 @@ class Variant:
         volume_db: gain in dB, applied before the codec.
         codec: key of codecs.CHANNELS; None for no codec.
         codec_setting: setting of the codec's channel.
-        sound: key of sounds.KINDS; None for no such sound.
+        sound: key of sounds.KINDS; None for no synthesised sound.
         sound_seed: random seed for the sound.
         is_wordless: True if the sound replaces the words, False if it is added to them at snr_db.
     """
@@ -126,9 +127,9 @@ class Variant:
 def list_variants(
     utterance_id: str, config: augmentation_config.AugmentationConfig, sources: Sources
 ) -> list[Variant]:
-    """Returns the copies of an utterance; the unchanged one comes first if it is included.
+    """Returns the copies of an utterance; the unchanged copy, if included, comes first.
 
-    Raises UserError if there is augmentation and the utterance id already looks like a copy's.
+    Raises UserError if there is augmentation and the utterance id looks like that of a copy.
     """
     mark = copy_ids.COPY.search(utterance_id)
     if mark and not config.is_plain:
@@ -185,16 +186,16 @@ def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources:
 
 
 def _hash(*key) -> int:
-    """Returns a number below _NUM_HASHES."""
+    """Returns an integer hash of the key, from 0 to _NUM_HASHES - 1."""
     digest = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big")
 
 
 def find_sources(config: augmentation_config.AugmentationConfig) -> Sources:
-    """Finds the WAV, FLAC, Ogg and MP3 files in the directories, recursively, and reads their headers.
+    """Finds the WAV, FLAC, Ogg and MP3 files under --rir_dir and --noise_dir, and reads their headers.
 
-    Raises UserError if a directory is missing or has no such file, or if a file is not audio, is empty, has
-    an unknown duration, or is an impulse response longer than 10 s.
+    Raises UserError if a directory is missing or contains no such file, or if a file is not audio, is empty,
+    has an unknown duration, or is an impulse response longer than 10 s.
     """
     return Sources(
         rirs=_find("rir_dir", config.rir_dir, _MAX_RIR_SECONDS) if config.rir_dir else (),

@@ -1,4 +1,4 @@
-"""Ids of augmented copies: the utterance id, followed by the names of the changes after separators."""
+"""Ids of augmented copies: the utterance id and the names of the changes, joined by separators."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import re
 
 SEPARATOR = "~"  # comes before the name of each change
 WORDLESS = f"{SEPARATOR}wordless-"  # occurs in the ids of copies without words, which have no labels
-COPY = re.compile(f"{SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-|wordless-)")  # matches in every copy's id
+COPY = re.compile(f"{SEPARATOR}(?:speed[0-9]|copy[0-9]|sound-|wordless-)")  # found in every copy's id

@@ -1,8 +1,9 @@
 """Applies the changes of an augmented copy in this order: speed, reverberation, noise, volume, codec.
 
-The order follows the path of sound: speaker, room, other sounds in the room, microphone, transmission. Speed
-perturbation follows Ko et al. 2015, "Audio augmentation for speech recognition"; reverberation and noise
-follow Ko et al. 2017, "A study on data augmentation of reverberant speech for robust speech recognition".
+The order follows the path of the sound: speaker, room, other sounds in the room, microphone, transmission.
+Speed perturbation is from Ko et al. 2015, "Audio augmentation for speech recognition"; reverberation and
+noise are from Ko et al. 2017, "A study on data augmentation of reverberant speech for robust speech
+recognition".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.audio.augmentation import codecs, copies, sounds
 
-_CACHED_RIRS = 32  # each is at most 10 s long, so all need at most 20 MB at 16 kHz
+_CACHED_RIRS = 32  # responses last at most 10 s, so 32 of them need at most 20 MB at 16 kHz
 
 
 def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np.ndarray:
@@ -53,12 +54,12 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
 
     Returns:
         float32 [num_samples]: the convolution, scaled to the energy of the waveform, without the delay of
-        the direct path (the response's largest sample).
+        the direct path (the index of the response's largest sample).
     """
     num_samples = len(waveform)
     length = num_samples + len(rir) - 1  # rounded up to small prime factors, for which the FFT is fast
     fft_length = min(odd << max(0, -(-length // odd) - 1).bit_length() for odd in (1, 3, 5, 9, 15))
-    # float64, because numpy 2 computes float32 FFTs in float32, so the last bits would differ from numpy 1.
+    # numpy 2 would compute float32 FFTs in float32, so the last bits would differ from those of numpy 1.
     spectrum, response = (np.fft.rfft(samples.astype(np.float64), fft_length) for samples in (waveform, rir))
     direct = int(np.argmax(np.abs(rir)))
     reverberant = np.fft.irfft(spectrum * response, fft_length)[direct : direct + num_samples]

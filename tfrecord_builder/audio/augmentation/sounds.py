@@ -1,7 +1,7 @@
 """Synthesises sounds without words (noise, tones, music, babble), which teach a model to output nothing.
 
 Each sound depends only on a seed and the recording, so a copy of an utterance is always the same. The
-functions in KINDS return float64 [num_samples] at any level; `recording` is speech, float32 [samples].
+functions in KINDS return float64 [num_samples] at any level; their `recording` is speech, float32 [samples].
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import soxr
 _SECONDS = (0.5, 10.0)
 _LEVELS_DBFS = (-55.0, -10.0)
 _VOICES = (8, 12)  # number of voices in babble
-_PIECE_SECONDS = (0.1, 0.8)  # duration of notes, pieces of voices, and sections of noise of equal level
+_PIECE_SECONDS = (0.1, 0.8)  # duration of a note, a piece of a voice, or a noise section of constant level
 _PERIOD = 2048  # samples in the stored period of a tone; a few hundred would suffice for 39 harmonics
 
 
 def make(
     kind: str, seed: int, recording: np.ndarray, sample_rate: int, num_samples: Optional[int] = None
 ) -> np.ndarray:
-    """Returns a random sound of one of KINDS, float32 [num_samples]; by default it lasts 0.5 to 10 s.
+    """Returns a random sound of a kind in KINDS, float32 [num_samples], by default 0.5 to 10 s long.
 
     Its power is -55 to -10 dBFS, so samples of loud sounds can exceed [-1, 1]. Some sounds are mixed with
     noise, are clipped, or contain a pause of digital silence.
@@ -73,7 +73,7 @@ def music(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sam
 
 
 def babble(rng: np.random.Generator, recording: np.ndarray, num_samples: int, sample_rate: int) -> np.ndarray:
-    """Returns 8 to 12 voices made from pieces of the recording at different speeds, about half reversed."""
+    """Returns 8 to 12 voices made from pieces of the recording at different speeds, about half in reverse."""
     samples = np.zeros(num_samples)
     for _ in range(rng.integers(_VOICES[0], _VOICES[1] + 1)):
         voice = soxr.resample(recording, rng.uniform(0.7, 1.4), 1.0)[:: rng.choice([1, -1])]
@@ -120,6 +120,6 @@ def _cut(rng, num_samples: int, sample_rate: int) -> Iterator[tuple[int, int]]:
 
 
 def _unit(samples):
-    """Scales samples to a power of 1; silence is left unchanged."""
+    """Scales samples to a mean square of 1; leaves silence unchanged."""
     power = np.mean(np.square(samples))
     return samples / np.sqrt(power) if power else samples

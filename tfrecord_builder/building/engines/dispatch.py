@@ -1,15 +1,15 @@
 """Runs units of work on an engine: processes on this machine, Spark or Ray. Programs call connect().
 
-A unit is a resumable.WorkUnit: a file name, unique in its run, and a number of items. Running a unit writes
-its file and then its JSON file, each completely or not at all, so a unit may run twice, even simultaneously.
+A unit is a resumable.WorkUnit: a file name that is unique in the run, and a number of items. Running a unit
+writes its file and then its JSON file, each atomically, so a unit may run twice, even simultaneously.
 Workers receive only units and the settings of their writer; they read and write the files themselves.
-The files are identical byte for byte whatever the engine and the number of workers, even if workers are lost.
+The files are byte-for-byte identical for every engine and number of workers, even if workers are lost.
 
-An engine is a context manager open_engine(runner, num_workers) in its own module, listed in ENGINES. It
-yields its scheduler's address (empty if there is no scheduler) and a function (task, units, on_progress). The
-function yields each unit's tasks.Outcome when the unit ends. If there is a scheduler, it also yields the
-number of active workers every POLL_SECONDS. If workers are lost, it raises ChildProcessError, or its subclass
-failures.WorkerKilledError, after all remaining units have ended.
+Each engine has its own module with a context manager open_engine(runner, num_workers), listed in ENGINES. The
+context manager yields the scheduler's address (empty if there is no scheduler) and a function (task, units,
+on_progress). The function yields each unit's tasks.Outcome when the unit ends. If there is a scheduler, the
+function also yields the number of active workers every POLL_SECONDS. If workers are lost, the function raises
+ChildProcessError, or the subclass failures.WorkerKilledError, after all remaining units have ended.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
 
     Args:
         runner: local, spark, spark://HOST:PORT, ray or ray://HOST:PORT.
-        num_workers: processes of the local engine; one per core if None.
-        shared: paths that every worker must be able to access under the same name.
+        num_workers: number of processes for the local engine; if None, one per core.
+        shared: paths that all workers must be able to access under the same names.
 
     Raises:
         UserError: the runner is unknown or not installed, its scheduler does not answer, or num_workers is
@@ -100,15 +100,15 @@ class UnitRunner:
             finished[unit.file] = finished[unit.file] or writer.find_finished(unit)
             if finished[unit.file] is None:
                 raise errors.UserError(
-                    f"--runner={self.runner}: a worker wrote {unit.file}, but it is missing in "
+                    f"--runner={self.runner}: a worker wrote {unit.file}, but the file is missing from "
                     f"{writer.directory} on this machine; choose a directory that all machines share."
                 )
         return list(finished.values())
 
     def _run_once(self, task: tasks.WorkerTask, waiting: dict[str, bytes], progress: Progress) -> bool:
-        """Runs the units in `waiting` and removes those that succeed.
+        """Runs the units in `waiting`, and removes each unit that succeeds.
 
-        Returns True if units remain because workers were lost. Raises UserError if a unit has a problem, if
+        Returns True if units remain because workers were lost. Raises UserError if a unit fails, if
         workers were lost before any unit succeeded, or if the engine failed in another way.
         """
         num_before = len(waiting)
@@ -129,7 +129,7 @@ class UnitRunner:
             return True
 
     def _watch(self, messages: Iterator) -> Iterator[tasks.Outcome]:
-        """Yields the outcomes among an engine's messages; raises UserError after a timeout."""
+        """Yields the outcomes from an engine's messages; raises UserError after a timeout."""
         worked = answered = time.monotonic()
         for message in messages:
             now = time.monotonic()
@@ -143,7 +143,7 @@ class UnitRunner:
             if now - answered > LOST_SECONDS:
                 raise errors.UserError(
                     f"--runner={self.runner}: the scheduler has not answered for {LOST_SECONDS:.0f} seconds; "
-                    f"start it and {failures.KEPT}."
+                    f"start the scheduler and {failures.KEPT}."
                 )
             if now - worked > WAIT_SECONDS:
                 raise errors.UserError(
@@ -153,7 +153,7 @@ class UnitRunner:
 
 
 class Progress(progress_bar.ProgressBar):
-    """Progress bar that shows utterances done, time left, units done and utterances rejected."""
+    """A progress bar that shows the utterances done and rejected, the units done, and the time left."""
 
     def __init__(self, units: Sequence[resumable.WorkUnit], title: str, item: str):
         super().__init__(total=sum(unit.num_items for unit in units), unit=item, desc=title)

@@ -1,4 +1,4 @@
-"""Turns engine errors into messages for the user."""
+"""Turns errors from engines into messages for users."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ _KILLED = (
 )
 _CAUSES = (  # (pattern to find in an engine's error, what the error means, what to do)
     ("JAVA_GATEWAY_EXITED|JAVA_HOME", "Spark needs Java", "install Java 17, or set JAVA_HOME"),
-    ("No module named '(tfrecord|estimator)_", "a worker lacks this package", f"install it in {_PYTHON}"),
+    (
+        "No module named '(tfrecord|estimator)_",
+        "this package is not installed on a worker",
+        f"install it in {_PYTHON}",
+    ),
     ("Cannot run program", "a worker cannot start Python", f"correct {_PYTHON}"),
     (
         "(?i)version.mismatch|has no attribute",
-        "versions of Python or of the engine differ",
+        "the machines have different versions of Python or of the engine",
         "install the same versions everywhere",
     ),
     (
@@ -29,17 +33,17 @@ _CAUSES = (  # (pattern to find in an engine's error, what the error means, what
         "the scheduler was lost or has a different version",
         f"start it, check that the versions are the same, and {KEPT}",
     ),
-    # Spark reports killed workers only in such texts, Ray and local processes as WorkerKilledError.
+    # Spark reports killed workers only in such texts; the other engines raise WorkerKilledError.
     (r"OutOfMemory|exited with code 137\b|worker exited unexpectedly", *_KILLED),
 )
 
 
 class WorkerKilledError(ChildProcessError):
-    """A worker was killed by the system, not by an exception of the unit."""
+    """Raised if the system, and not an exception in a unit, ended a worker."""
 
 
 def explain(runner: str, error: Exception) -> errors.UserError:
-    """Returns a UserError that explains an error of an engine."""
+    """Returns a UserError that explains an engine's error."""
     causes = [_KILLED] if isinstance(error, WorkerKilledError) else []
     causes += [cause[1:] for cause in _CAUSES if re.search(cause[0], str(error))]
     fact, advice = (*causes, ("the engine failed", f"see the messages above and {KEPT}"))[0]
@@ -65,17 +69,17 @@ def unknown_runner(runner: str) -> errors.UserError:
 
 
 def require_scheduler(runner: str) -> None:
-    """Raises UserError if a runner's address is incomplete, or if no scheduler answers there."""
+    """Raises UserError if a runner's address is incomplete, or if no scheduler answers at the address."""
     if "://" in runner and not _list_addresses(runner):
         raise errors.UserError(f"--runner={runner}: the port is missing; pass one of {_RUNNERS}.")
     if not is_reachable(runner):
         raise errors.UserError(
-            f"--runner={runner}: no scheduler answers at this address; start one, or correct the address."
+            f"--runner={runner}: no scheduler answers at this address; start one or correct the address."
         )
 
 
 def is_reachable(address: str) -> bool:
-    """Returns False if `address`, such as ray://HOST:PORT, has hosts but none of them accepts connections."""
+    """Returns False if `address`, such as ray://HOST:PORT, names hosts but no host accepts connections."""
     addresses = _list_addresses(address)
     for host, port in addresses:
         try:

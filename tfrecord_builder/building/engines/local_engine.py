@@ -60,17 +60,17 @@ def _run(
 
 
 def _send_next(connection: multiprocessing.connection.Connection, queue: list[tuple]) -> None:
-    """Sends the next unit, or None if there is none; ignores a dead process, which recv() will detect."""
+    """Sends the next unit, or None if no units are left; ignores dead processes, which recv() will detect."""
     with contextlib.suppress(OSError):
         connection.send(queue.pop() if queue else None)
 
 
 def start_worker() -> tuple[Connection, BaseProcess]:
-    """Starts a worker; returns our end of its pipe and its process, without waiting until it is ready."""
+    """Starts a worker without waiting until it is ready; returns our end of its pipe, and its process."""
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
     process = context.Process(target=run_worker, args=(theirs,), daemon=True)
-    # The worker blocks Ctrl-C until it can exit without a traceback, a few seconds after its start.
+    # The worker blocks Ctrl-C until it can exit without a traceback, a few seconds after it starts.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
@@ -81,9 +81,10 @@ def start_worker() -> tuple[Connection, BaseProcess]:
 def run_worker(connection: Connection) -> None:
     """Runs every (task, unit) received from a pipe, until it receives None or the pipe is closed.
 
-    Sends (file, utterances done, utterances rejected) at most every REPORT_SECONDS, and finally the outcome.
+    While a unit runs, sends (file, utterances done, utterances rejected) at most every REPORT_SECONDS. When
+    the unit ends, sends the outcome.
     """
-    # Ctrl-C reaches the whole process group: workers exit silently, and the parent reports it in one line.
+    # Ctrl-C reaches the whole process group. Workers exit silently; the parent prints a single message.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(EOFError, ConnectionError):  # the parent died

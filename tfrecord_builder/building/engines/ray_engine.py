@@ -1,4 +1,4 @@
-"""Runs units on Ray: one remote call per unit."""
+"""Runs units on Ray, with one remote call per unit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Optional
 from tfrecord_builder.building.engines import failures, tasks
 
 POLL_SECONDS = 5.0
-_RETRIES = 3  # maximum retries of a unit on other workers; the default of both Ray and Spark
+_RETRIES = 3  # maximum retries of a unit on other workers; the default in both Ray and Spark
 
 
 @contextlib.contextmanager

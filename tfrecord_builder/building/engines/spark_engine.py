@@ -1,4 +1,4 @@
-"""Runs units on Spark: a job has one partition per unit, and an accumulator collects the outcomes."""
+"""Runs units on Spark, in a job with one partition per unit; an accumulator collects the outcomes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _run(pyspark: Any, context: Any, task: tasks.WorkerTask, units: Sequence[byt
     job.start()
     while is_running:
         job.join(POLL_SECONDS)
-        is_running = job.is_alive()  # checked before reading outcomes: more may arrive in between
+        is_running = job.is_alive()  # checked first, because outcomes arrive until the job ends
         ended = outcomes.value[num_reported:]
         num_reported += len(ended)
         yield from ended

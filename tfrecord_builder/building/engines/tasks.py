@@ -1,4 +1,4 @@
-"""The task that a worker runs for each unit; it is the same for every engine."""
+"""The task that workers run for each unit, whichever engine starts the workers."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class WorkerTask:
     """A function that runs pickled units on a worker.
 
     Attributes:
-        versions: the result of list_versions where the task was made; a worker compares its own versions
-            with these before it unpickles anything.
+        versions: the result of list_versions on the machine that made the task; a worker compares its own
+            versions with this result before it unpickles anything.
         pickled: the writer, the shared paths, the working directory of the command, and the environment
             variables for object stores, including credentials.
     """
@@ -68,7 +68,7 @@ class WorkerTask:
         for name, version in list_versions(tuple(self.versions)).items():
             if version != self.versions.get(name):
                 expected = f"expected {self.versions.get(name)} as on the machine that started the command"
-                advice = "install the same version there."
+                advice = "install that version on the worker."
                 raise errors.UserError(_on_worker(f"{name} is {version}, {expected}; {advice}"))
         writer, shared, directory, environment = pickle.loads(self.pickled)
         os.environ.update(environment)
@@ -76,7 +76,7 @@ class WorkerTask:
             os.chdir(directory)
         for path in shared:
             if not files.exists(path):
-                advice = "mount it there under the same name, or use an object store such as s3://."
+                advice = "mount it on the worker under the same name, or use an object store such as s3://."
                 raise errors.UserError(_on_worker(f"{path} does not exist; {advice}"))
         shard = pickle.loads(unit)
         receipt = writer.find_finished(shard)  # an engine may run a unit twice

@@ -1,1 +1,1 @@
-"""Makes report.html, a page about a build to read before training."""
+"""Makes report.html, a page that describes a build and should be read before training."""

@@ -1,4 +1,4 @@
-"""Bar charts for report.html, and the counts of tones, initials and finals that some of them show."""
+"""Bar charts for report.html, and the counts of tones, initials and finals that some charts show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_INITIAL = "none"
 OTHER_TONE = "other"
 INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
 
-_FINALS = {*syllables.FINALS, "e"}  # e is the final of er without its r
+_FINALS = {*syllables.FINALS, "e"}  # er without its r has the final e
 
 Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
@@ -30,7 +30,7 @@ class Bar(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The tooltip of the bar."""
+        """The bar's tooltip."""
         counts = [f"{count:,} {split}" for split, count in self.counts.items() if count]
         return f"{self.name}: {', '.join(counts) or 0}"
 
@@ -47,7 +47,7 @@ class Chart(NamedTuple):
 
 
 def histogram(title: str, counts: Counts, per_unit: int, unit: str) -> Chart:
-    """Makes a histogram of integer keys (as strings); if there are many, adjacent keys share a bar.
+    """Makes a histogram of integer keys, given as strings; adjacent keys share a bar if there are many keys.
 
     The axis shows the keys divided by per_unit.
     """
@@ -76,8 +76,8 @@ def categories(title: str, counts: Counts, names: Iterable[str]) -> Chart:
 def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, dict[str, int]]:
     """Counts the "tones", "initials" and "finals" in tokens; returns {} if the token type is not pinyin.
 
-    A final with er-hua is counted twice: without its r, and as ER_HUA. Letters, digits and other tokens that
-    are not pinyin are counted as OTHER_TONE.
+    A final with er-hua is counted twice, once without its r and once as ER_HUA. Letters, digits and other
+    tokens that are not pinyin are counted as OTHER_TONE.
     """
     if token_type not in _SPLIT:
         return {}

@@ -15,7 +15,7 @@ from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.program import pages
 from tfrecord_builder.storage import files
 
-_HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
+_HISTOGRAMS = (  # title, field of ShardStatistics, number of keys per unit, unit
     ("Utterances by duration", "durations", 1000 // shard_statistics.DURATION_BIN_MS, "s"),
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
     ("Utterances by peak level", "peak_levels", 1, "dBFS"),
@@ -23,15 +23,15 @@ _HISTOGRAMS = (  # title, field of ShardStatistics, integers per unit, unit
 _MANY_REJECTED = 0.01  # a larger fraction of rejected utterances is reported
 _MANY_UNKNOWN = 0.01  # a larger fraction of unknown labels in a split is reported
 
-NUM_LISTED = 30  # labels per list
-NUM_REJECTED = 20  # utterances per reason
+NUM_LISTED = 30  # labels shown per list
+NUM_REJECTED = 20  # utterances listed per reason
 
 Rejection = tuple[str, str, str, Optional[str]]  # utterance_id, split, reason, audio
 Totals = Mapping[str, shard_statistics.ShardStatistics]
 
 
 class AudioLink(NamedTuple):
-    """An utterance to listen to; url is empty if a browser cannot open its audio."""
+    """An utterance to listen to; url is empty if a browser cannot open the audio."""
 
     utterance_id: str
     value: str
@@ -47,7 +47,7 @@ def write(
     saved: vocabularies.Vocabularies,
     left_out: Mapping[str, int],
 ) -> None:
-    """Writes the page about a build from the statistics of its splits and its rejected utterances.
+    """Writes the page about a build from the split statistics and the rejected utterances.
 
     left_out maps each kind of character left out of the labels to its count (normalisation.count_left_out).
     """
@@ -99,18 +99,18 @@ def list_findings(info: dataset_info.DatasetInfo, totals: Totals) -> Iterator[st
         yield "There is no train split."
     clipped = sum(total.clipped_utterances for total in totals.values())
     if clipped:
-        yield f"{clipped:,} of {num_records:,} utterances clip: several samples in a row are at full scale."
+        yield f"{clipped:,} of {num_records:,} utterances are clipped (several full-scale samples in a row)."
 
 
 def _overlap(split: str, noun: str, shared: int, total: int) -> Iterator[str]:
     if shared and shared == total:
         yield (
-            f"All {noun} of {split} ({shared:,}) are also in train: an error rate on {split} says nothing "
+            f"All {noun} in {split} ({shared:,}) are also in train: an error rate on {split} says nothing "
             f"about new {noun}."
         )
     elif shared:
         yield (
-            f"{shared:,} of the {total:,} {noun} of {split} ({100 * shared / total:.1f} %) are also in "
+            f"{shared:,} of the {total:,} {noun} in {split} ({100 * shared / total:.1f} %) are also in "
             f"train: the error rate on {split} is lower than on new {noun} alone."
         )
 
@@ -118,7 +118,7 @@ def _overlap(split: str, noun: str, shared: int, total: int) -> Iterator[str]:
 def _unknown(split: str, noun: str, unknown: int, total: int) -> Iterator[str]:
     if unknown > _MANY_UNKNOWN * total:
         yield (
-            f"{unknown:,} of the {total:,} {noun} of {split} ({100 * unknown / total:.1f} %) are not in the "
+            f"{unknown:,} of the {total:,} {noun} in {split} ({100 * unknown / total:.1f} %) are not in the "
             "vocabulary; the model cannot recognise them."
         )
 
@@ -152,12 +152,12 @@ def _format_percentage(part: int, total: int) -> str:
 
 
 def list_labels(counts: Mapping[str, Mapping[str, int]], labels: vocabulary.Vocabulary) -> dict:
-    """Summarises the labels of all splits; `counts` maps split -> label -> count.
+    """Summarises the labels in all splits; `counts` maps split -> label -> count.
 
     Returns:
-        The size of the vocabulary; how many of its labels never occur in train, and how many occur once; the
-        most and the least frequent (label, count) pairs in train; the unknown labels in all splits; and, for
-        each split, the numbers of labels, of distinct known labels, and of unknown labels.
+        A dictionary with the size of the vocabulary, the number of its labels that never occur in train, the
+        number that occur once, the most and the least frequent (label, count) pairs in train, the unknown
+        labels in all splits, and each split's numbers of labels, distinct known labels and unknown labels.
     """
     in_vocabulary = set(labels.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
@@ -185,7 +185,7 @@ def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
-    """Returns links for one of ShardStatistics' lists of extremes; `describe` formats the values."""
+    """Returns links for a list of extremes from ShardStatistics; `describe` formats the values."""
     return [
         AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
         for value, name, audio, start, seconds in entries
@@ -193,9 +193,9 @@ def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
 
 
 def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[AudioLink]]]:
-    """Groups rejected utterances by reason, the most frequent first.
+    """Groups rejected utterances by reason, starting with the most frequent reason.
 
-    The text after ": " in a reason concerns only that utterance, and is shown next to it.
+    The text after ": " in a reason applies to one utterance only, and is shown next to that utterance.
 
     Returns:
         For each reason: (reason, count, the first NUM_REJECTED utterances).

@@ -1,1 +1,1 @@
-"""Reads, checks and draws the records of data directories; extracts some again from their audio."""
+"""Reads, checks and draws records in data directories, and extracts samples again from their audio."""

@@ -37,14 +37,14 @@ class Problem:
 
 
 def locate(record: stored_records.RawRecord) -> str:
-    """Describes where a record is: its index from 0, its byte offset, and its utterance id if readable."""
+    """Describes a record's position: its index from 0 up, its byte offset, and any readable utterance id."""
     utterance_id = stored_records.utterance_id(record.data or b"")
     utterance = f" (utterance {utterance_id})" if utterance_id else ""
     return f"record {record.number} at byte {record.offset}{utterance}"
 
 
 def load_vocabularies(data_dir: str, info: dataset_info.DatasetInfo) -> Optional[vocabularies.Vocabularies]:
-    """Loads the vocabularies; returns None if one is unreadable or is not the one used for the records."""
+    """Loads the vocabularies; returns None if any file is unreadable or was not used for the records."""
     try:
         saved = vocabularies.Vocabularies(
             vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE)),
@@ -67,9 +67,9 @@ def check(
 
     Args:
         data_dir: the data directory.
-        info: the contents of its dataset_info.json.
+        info: the contents of the directory's dataset_info.json.
         saved: the result of load_vocabularies; if None, labels and features are not checked.
-        advance: called after each record with the number of bytes read for it.
+        advance: called after each record with the number of bytes read for that record.
     """
     for name, sha256 in _sidecar_files(info).items():
         path = os.path.join(data_dir, name)
@@ -97,7 +97,7 @@ def check(
 
 
 def _sidecar_files(info: dataset_info.DatasetInfo) -> dict[str, str]:
-    """Maps the name of each file that is not a shard to its expected sha256."""
+    """Returns the expected sha256 of each file that is not a shard, keyed by file name."""
     return {
         dataset_info.TOKENS_FILE: info.tokens_sha256,
         dataset_info.CHARACTERS_FILE: info.characters_sha256,
@@ -153,7 +153,7 @@ def _check_record(
 
 
 class _Places:
-    """The place where each utterance id first occurs; on disk, because there may be millions of ids."""
+    """The place where each utterance id first occurs; kept on disk, because there may be millions of ids."""
 
     def __init__(self, database: sqlite3.Connection):
         self._database = database

@@ -15,13 +15,13 @@ from tfrecord_builder.data import schema
 from tfrecord_builder.program import fonts
 
 _LINE_WIDTH = 90  # Latin characters; hanzi are twice as wide
-_MAX_LINES = 50  # per text; longer ones take minutes to draw or exceed matplotlib's limit of 2^16 pixels
+_MAX_LINES = 50  # per text; longer texts take minutes to draw or exceed matplotlib's limit of 2^16 pixels
 _DPI = 120
 _FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # position of the first line, below the axis labels; line spacing
 
 
 def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> list[str]:
-    """Draws the features of a record over time, with its transcript and pronunciation, to a PNG file.
+    """Draws a record's features over time, with the transcript and pronunciation, and saves a PNG file.
 
     Returns:
         The texts that were omitted because no CJK font is installed.

@@ -17,7 +17,7 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-# Processors sum in different orders, so results may differ by this plus one float16 step (1/64 at 16).
+# CPUs add in different orders, so features may differ by this value plus one float16 step (1/64 at 16).
 _LOG_TOLERANCE = 1e-3
 
 
@@ -40,7 +40,7 @@ class Reextraction:
         self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
-        """Yields the differences between sampled records and new ones made from the same audio."""
+        """Yields the differences between sampled records and new records made from the same audio."""
         if self._info.frontend and self._info.frontend.encoder:
             text = "--sample: records contain encoder outputs instead of features; sample the original data"
             yield data_directory.Problem(data_directory.SAMPLE, self._data_dir, text)
@@ -80,7 +80,7 @@ class Reextraction:
                     return
 
     def _compare(self, serialized: bytes, shard_items: Iterator[sharding.LabelledUtterance]) -> str:
-        """Returns how a stored record differs from one extracted again, or an empty string."""
+        """Returns the difference between a stored record and a newly extracted record, or an empty string."""
         try:
             stored = stored_records.read_record(serialized, self._expected)
         except stored_records.DamagedRecordError as problem:
@@ -88,7 +88,7 @@ class Reextraction:
         name = stored.utterance_id
         item = next((item for item in shard_items if item.utterance.utterance_id == name), None)
         if item is None:
-            return "utterance is missing from the .jsonl of its shard, or is not in the order of the records"
+            return "utterance is missing from the shard's .jsonl file, or that file is in a different order"
         return _compare_with_audio(stored, item, self._settings)
 
 
@@ -106,7 +106,7 @@ def _compare_with_audio(
     difference = _difference(stored, remade)
     if difference and signature != item.signature:
         return f"audio {audio} has changed since the build: {difference}"
-    source = f"audio {audio}" if audio else "line in the .jsonl"
+    source = f"audio {audio}" if audio else "line in the .jsonl file"
     return difference and f"its {source} now produces a different record: {difference}"
 
 
@@ -120,7 +120,7 @@ def _difference(stored: schema.Record, remade: schema.Record) -> str:
 
 def _feature_difference(stored: np.ndarray, remade: np.ndarray) -> str:
     if stored.shape != remade.shape:
-        return f"features are {list(stored.shape)}, expected {list(remade.shape)}"
+        return f"feature shape is {list(stored.shape)}, expected {list(remade.shape)}"
     values, expected = stored.astype(np.float32), remade.astype(np.float32)
     steps = np.spacing(np.maximum(np.abs(stored), np.abs(remade))).astype(np.float32)
     excess = np.abs(values - expected) - steps - _LOG_TOLERANCE

@@ -1,4 +1,4 @@
-"""Reads records of TFRecord files, even of damaged files, and checks their features, labels and lengths.
+"""Reads records from TFRecord files, even from damaged files, and checks their features, labels and lengths.
 
 A record consists of a uint64 length, a uint32 CRC of the length, the data and a uint32 CRC of the data, all
 little-endian (tensorflow/core/lib/io/record_writer.h). TensorFlow's own reader stops at the first error;
@@ -37,12 +37,12 @@ _LISTS = ("token_ids", "character_ids")  # all other features have one value
 
 @dataclasses.dataclass(frozen=True)
 class RawRecord:
-    """One record of a file."""
+    """One record in a file."""
 
     number: int  # index in the file, starting from 0
     offset: int  # position of the header in bytes
     data: Optional[bytes]  # None if the file is truncated or the length is damaged; reading stops there
-    problem: str = ""  # what is wrong with the record; empty if nothing is
+    problem: str = ""  # what is wrong with the record; empty if the record is valid
 
 
 class RecordFile:
@@ -70,9 +70,9 @@ class RecordFile:
         return self._digest.hexdigest()
 
     def _read_data(self, header: bytes) -> tuple[Optional[bytes], str]:
-        """Returns the data after a header (None if unreadable) and the problem with it (empty if none)."""
+        """Returns the data after a header (None if unreadable) and the problem (empty if there is none)."""
         if len(header) < _HEADER_BYTES:
-            return None, f"file ends after {len(header)} of the {_HEADER_BYTES} bytes of the header"
+            return None, f"file ends after {len(header)} of the header's {_HEADER_BYTES} bytes"
         problem = _crc_problem("length", header[:8], header[8:])
         if problem:
             return None, problem
@@ -81,7 +81,7 @@ class RecordFile:
             return None, f"length is {length} bytes, expected less than {_MAX_BYTES}"
         body = self._read(length + _FOOTER_BYTES)
         if len(body) < length + _FOOTER_BYTES:
-            return None, f"file ends after {len(body)} of the {length + _FOOTER_BYTES} bytes of the record"
+            return None, f"file ends after {len(body)} of the record's {length + _FOOTER_BYTES} bytes"
         return body[:length], _crc_problem("data", body[:length], body[length:])
 
     def _read(self, size: int) -> bytes:
@@ -109,8 +109,8 @@ def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
     """Parses a serialised record; the fbank array is a view of `serialized`, not a copy.
 
     Raises:
-        DamagedRecordError: it is not a tf.train.Example, its features or their types are wrong, a text is
-            not UTF-8, or fbank has the wrong size.
+        DamagedRecordError: the data is not a tf.train.Example, the features or their types are wrong, a text
+            is not UTF-8, or fbank has the wrong size.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature
@@ -128,7 +128,7 @@ def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
 
 
 def utterance_id(serialized: bytes) -> str:
-    """Returns the utterance id of a record, even if the record is damaged; empty if it cannot be read."""
+    """Returns the utterance id of a record, even if the record is damaged; empty if the id cannot be read."""
     try:
         features = tf.train.Example.FromString(serialized).features.feature
         return _value("utterance_id", features["utterance_id"], "bytes_list")

@@ -1,9 +1,9 @@
-"""The corpora on openslr.org: licence, archives, and the size and MD5 sum of each archive.
+"""Corpora on openslr.org: their licences and archives, with the size and MD5 sum of each archive.
 
 Licences and MD5 sums are published by openslr.org, in resources/<number>/info.txt and checksum.md5 at
-https://github.com/openslr-org/openslr (commit 65225c4). Sizes are those that the download scripts of Kaldi
-(egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese) check; for AISHELL-3, only three
-digits of the size are published.
+https://github.com/openslr-org/openslr (commit 65225c4). Sizes are the values that the download scripts of
+Kaldi (egs/*/s5/local/*download_and_untar.sh) and ESPnet (egs2/primewords_chinese) check; for AISHELL-3, only
+three digits of the size are published.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Archive:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A corpus from openslr.org, or how to obtain a corpus that this program cannot download."""
+    """A corpus on openslr.org, or instructions to obtain a corpus that this program cannot download."""
 
     title: str  # name of the corpus, as its authors write it
     number: Optional[int]  # N in openslr.org/N; None if the corpus is published elsewhere
     licence: str
     folder: str  # the directory below --corpus_dir that `build` reads
     archives: tuple[Archive, ...]
-    has_top_folder: bool = True  # True if the archives contain `folder`; if not, they are unpacked into it
-    unavailable: str = ""  # why this program cannot download the corpus
-    instructions: str = ""  # how to obtain the corpus manually
+    has_top_folder: bool = True  # True if archives contain `folder`, False if they contain only its contents
+    unavailable: str = ""  # the reason why this program cannot download the corpus
+    instructions: str = ""  # instructions to obtain the corpus manually
 
 
-# Corpus number, archive, size in bytes, MD5 sum.
+# Columns: corpus number, archive name, size in bytes, MD5 sum.
 _ARCHIVES = """
 12 dev-clean.tar.gz                 337926286 42e2234ba48799c1f50f24a7926300a1
 12 dev-other.tar.gz                 314305928 c8d0bcc9cca99d4f8b62fcc847357931
@@ -77,7 +77,7 @@ CORPORA = {
         _NON_COMMERCIAL,
         "aidatatang_200zh",
         _archives(62),
-        # see resources/62/about.html since commit 4689332 of 2 January 2024
+        # according to resources/62/about.html since commit 4689332 (2 January 2024)
         unavailable="its owner withdrew the corpus from openslr.org in January 2024",
     ),
     "aishell1": Corpus("AISHELL-1", 33, _APACHE, "data_aishell", _archives(33)),

@@ -1,4 +1,4 @@
-"""Resumable HTTP(S) downloads: requests missing bytes (`Range: bytes=262144-`) and verifies the MD5 sum."""
+"""Resumable HTTP(S) downloads: requests missing bytes (`Range: bytes=262144-`) and verifies MD5 sums."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 16
 _RESET_BYTES = 1 << 24  # an attempt that receives this many bytes is not counted as a failure
 _SIZE_TOLERANCE = 0.01  # some published sizes have only three digits
 _RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
-_TIMEOUT_SECONDS = 60.0  # how long to wait for data from the server
+_TIMEOUT_SECONDS = 60.0  # maximum time to wait for data from the server
 _PAUSES_SECONDS = (1, 4, 15, 60, 60)  # pauses before the retries
 
 
@@ -29,11 +29,11 @@ class _RetryableError(Exception):
 
 
 def fetch(url: str, path: str, expected_bytes: int) -> None:
-    """Downloads a file of about expected_bytes, starting after the bytes that are already in `path`.
+    """Downloads a file of about expected_bytes to `path`, starting after the bytes already stored there.
 
     Raises:
-        UserError: the server refuses the request, sends something else or cannot be reached, or the disk has
-            too little free space. Received data is kept.
+        UserError: the server refuses the request, sends a different file or cannot be reached, or there is
+            too little free disk space. Received data is kept.
         OSError: the file cannot be written.
     """
     pauses = list(_PAUSES_SECONDS)
@@ -116,12 +116,12 @@ def _check_free_space(path: str, num_bytes: int) -> None:
     if num_bytes > free:
         raise errors.UserError(
             f"{path}: free disk space is {free:,} bytes, but the download needs {num_bytes:,}, and unpacking "
-            "needs twice that; free some space and run the command again."
+            "needs twice as much; free some space and run the command again."
         )
 
 
 def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
-    """Writes the body to the file from `start` on; returns the new size, at most one chunk above `most`."""
+    """Writes the body to the file from `start` on; returns the new size (at most one chunk above `most`)."""
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,

@@ -20,16 +20,16 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.data import dataset_info, manifest, schema, vocabulary
 
 _NUM_TOO_LONG = 20  # number of utterances to list if some have too many labels for CTC
-_NUM_TIGHTEST = 3  # number of utterances to list if all fit
+_NUM_TIGHTEST = 3  # number of utterances to list if none has too many labels
 _SECONDS = 10.0  # time limit for reading the train split; tfrecord_builder.verify reads everything
 _UNKNOWN_FRACTION = 0.02
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
 
 class Slack(NamedTuple):
-    """An utterance's CTC slack: the ratio of its frames after subsampling to the frames that CTC needs.
+    """An utterance's CTC slack: the number of frames after subsampling, divided by the number that CTC needs.
 
-    CTC needs one frame per label, plus one for the blank between each pair of equal neighbours.
+    CTC needs one frame per label, plus one blank frame for each pair of equal neighbours.
     """
 
     ratio: float
@@ -39,10 +39,10 @@ class Slack(NamedTuple):
 
 
 def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.Finding]:
-    """Yields findings about a data directory; CTC slack is for the model's subsampling (default: 4).
+    """Yields findings about a data directory; the CTC slack depends on the model's subsampling (default: 4).
 
     Raises:
-        errors.UserError: a file of the directory is missing or damaged, so the check cannot continue.
+        errors.UserError: a file in the directory is missing or damaged, so the check cannot continue.
     """
     info = dataset_info.DatasetInfo.load(data_dir)
     tokens = vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE))
@@ -66,7 +66,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
 
 
 def _find_settings(model_dir):
-    """Returns a model's subsampling and --shard_cache_gb, or the defaults if it cannot be read."""
+    """Returns the model's subsampling and --shard_cache_gb, or the defaults if there is no readable model."""
     if model_dir:
         with contextlib.suppress(errors.UserError):  # doctor's section about the model reports the error
             config = experiment.ExperimentConfig.load(model_dir)
@@ -77,7 +77,7 @@ def _find_settings(model_dir):
 def judge_split(
     name: str, split: dataset_info.SplitInfo, is_extensible: bool = True
 ) -> Iterator[findings.Finding]:
-    """Yields a split's size, and warnings about unknown tokens and about sentences that are also in train.
+    """Yields findings about a split's size, its unknown tokens, and its sentences that are also in train.
 
     is_extensible is True if train contains tokens that could be added to the vocabulary.
     """
@@ -102,7 +102,7 @@ def judge_split(
 
 
 def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding]:
-    """Yields a finding that lists the utterances with the least slack; a problem if any slack is below 1."""
+    """Yields one finding with the utterances of least slack, which is a problem if any slack is below 1."""
     if not slacks:
         return
     too_long = sum(slack.ratio < 1 for slack in slacks)

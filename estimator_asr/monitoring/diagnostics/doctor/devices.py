@@ -1,4 +1,4 @@
-"""Checks whether TensorFlow was built for the installed devices, and why it does not use a GPU."""
+"""Checks whether TensorFlow was built for the installed devices, and finds out why a GPU is not used."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def gather() -> Machine:
 
 
 def judge(machine: Machine) -> Iterator[findings.Finding]:
-    """Yields findings: CUDA versions, each device, and why training cannot use a GPU that is present."""
+    """Yields findings about CUDA versions, about each device, and about a GPU that training cannot use."""
     build = machine.build
     if build.get("is_cuda_build"):
         driver = f"driver for CUDA {_text(machine.driver)}" if machine.driver else "no driver"
@@ -88,21 +88,21 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
 
 
 def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
-    """Returns a finding about a GPU: ok if TensorFlow can use it, otherwise what to install or set.
+    """Returns a finding about a GPU: ok if TensorFlow can use the GPU, otherwise what to install or set.
 
     A GPU runs machine code built for its own major compute capability. At first use, its driver can also
     compile PTX for an earlier capability, if the driver supports the CUDA version that generated the PTX.
     """
     if not machine.build.get("is_cuda_build"):
         return findings.ok(str(gpu))
-    kernels = machine.build["cuda_compute_capabilities"]  # sm_NN means machine code, compute_NN PTX
+    kernels = machine.build["cuda_compute_capabilities"]  # sm_NN is machine code, compute_NN is PTX
     capabilities = [divmod(int(re.search(r"\d+", kernel)[0]), 10) for kernel in kernels]
     oldest, newest = min(capabilities), max(capabilities)
     capability = gpu.capability or newest
     if capability < oldest:
         return findings.problem(
             f"{gpu}: TensorFlow {machine.tensorflow} was built for compute capability {_text(oldest)} and "
-            "newer; use another GPU or release of TensorFlow, or train on the CPU"
+            "newer; use another GPU or another TensorFlow release, or train on the CPU"
         )
     is_compiled = capability[0] > newest[0]
     major, minor = map(int, machine.build["cuda_version"].split(".")[:2])
@@ -124,21 +124,21 @@ def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
 def _explain_unseen(machine):
     install = f"pip install 'tensorflow[and-cuda]=={machine.tensorflow}'"
     if machine.visible is not None and machine.visible.split(",")[0].strip() in ("", "-1"):
-        return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides the GPU: unset CUDA_VISIBLE_DEVICES"
+        return f"CUDA_VISIBLE_DEVICES={machine.visible!r} hides the GPU; unset CUDA_VISIBLE_DEVICES"
     if not machine.build.get("is_cuda_build"):
-        return f"this TensorFlow is built without CUDA: {install}"
+        return f"this TensorFlow was built without CUDA; run {install}"
     if machine.driver is None:
-        return "its driver cannot be loaded: install NVIDIA's driver, or start the container with --gpus all"
+        return "its driver cannot be loaded; install NVIDIA's driver, or start the container with --gpus all"
     finding = judge_gpu(machine.present, machine)
     if finding.level == findings.PROBLEM:
         return finding.text
     if machine.missing:
-        return f"{', '.join(machine.missing)} cannot be opened: {install} installs the CUDA libraries"
-    return f"read TensorFlow's own log: TF_CPP_MIN_LOG_LEVEL=0 python -c '{_LIST_DEVICES}'"
+        return f"{', '.join(machine.missing)} cannot be opened; to install the CUDA libraries, run {install}"
+    return f"to read TensorFlow's own log, run TF_CPP_MIN_LOG_LEVEL=0 python -c '{_LIST_DEVICES}'"
 
 
 def find_gpu(root: str = "/") -> Optional[Gpu]:
-    """Finds the first NVIDIA GPU with nvidia-smi or, if that fails, on the PCI bus; otherwise None."""
+    """Returns the first NVIDIA GPU, found with nvidia-smi or else on the PCI bus; None if there is no GPU."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         output = subprocess.run(_QUERY, capture_output=True, text=True, timeout=30, check=True).stdout
         # The output looks like "NVIDIA T4, 7.5" or "NVIDIA T4, [N/A]", or is "No devices were found".
@@ -150,7 +150,7 @@ def find_gpu(root: str = "/") -> Optional[Gpu]:
 
 
 def list_missing_libraries() -> list[str]:
-    """Returns the libraries that TensorFlow cannot open, from a new process's log (see dso_loader.cc)."""
+    """Returns the libraries that TensorFlow cannot open, according to a new process's log (dso_loader.cc)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
     command, options = [sys.executable, "-c", _LIST_DEVICES], {"capture_output": True, "text": True}
     with contextlib.suppress(subprocess.SubprocessError):
@@ -169,7 +169,7 @@ def read_driver() -> Optional[tuple[int, int]]:
 
 
 def read_cudnn(major: str) -> str:
-    """Returns cuDNN's version, "" if cuDNN cannot be opened; 8907 means 8.9.7, 90300 9.3.0 (cudnn.h)."""
+    """Returns cuDNN's version (cudnn.h: 8907 is 8.9.7, 90300 is 9.3.0); "" if cuDNN cannot be opened."""
     try:  # the name is enough if TensorFlow has already opened the library, wherever the file is
         number = ctypes.CDLL(f"libcudnn.so.{major.split('.')[0]}").cudnnGetVersion()
     except OSError:

@@ -15,16 +15,16 @@ from tfrecord_builder.program import cpu, tensorflow_release
 
 _TESTED = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _DISTRIBUTIONS = (*_TESTED, "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu")
-# TensorFlow's dependencies that are always shown; others are shown only if their version does not fit.
+# TensorFlow's dependencies that are always shown; the others are shown only if they are wrong.
 _SHOWN = ("numpy", "keras", "protobuf", "h5py")
-# A default-size model and its batch need about 3 GB of memory, and its checkpoints 1 GB of disk space.
+# A default-size model and its batch need about 3 GB of memory; its checkpoints need 1 GB of disk space.
 _MEMORY_GB = 4.0
 _DISK_GB = 2.0
 _INSTALL = "install the pinned versions with pip install -r requirements.txt"
 
 
 def check_versions() -> Iterator[findings.Finding]:
-    """Yields findings about Python, TensorFlow, and the packages whose versions must fit TensorFlow."""
+    """Yields findings about Python, TensorFlow, and the packages that must be compatible with TensorFlow."""
     python = sys.version_info[:3]
     release = tensorflow_release.for_python(python)
     yield _check_python(_text(python), release)
@@ -55,7 +55,7 @@ def _check_tensorflow(name, release):
     if version is None or release is None or tensorflow_release.find(version) != release:
         return findings.problem(_misfit(name, expected))
     if name not in _TESTED:
-        return findings.warning(f"{name} {version} is not tested with these programs; {_INSTALL}")
+        return findings.warning(f"{name} {version} has not been tested with these programs; {_INSTALL}")
     return findings.ok(f"{name} {version}")
 
 
@@ -76,7 +76,7 @@ def _check_packages(tensorflow, release):
     for name, versions in expected.items():
         version = _version(name)
         if version is None or not versions.contains(version, prereleases=True):
-            is_optional = name == "tensorflow-io"  # only rare file systems need it
+            is_optional = name == "tensorflow-io"  # needed only for rare file systems
             yield (findings.warning if is_optional else findings.problem)(_misfit(name, versions))
         elif name in (*ours, *_SHOWN):
             yield findings.ok(f"{name} {version}")
@@ -84,7 +84,8 @@ def _check_packages(tensorflow, release):
 
 def _misfit(name, expected):
     version = _version(name)
-    return f"{name} is {version or 'not installed'}, expected {expected}; {_INSTALL}"
+    fault = f"is {version}, expected" if version else "is not installed, but required in version"
+    return f"{name} {fault} {expected}; {_INSTALL}"
 
 
 def _version(name):
@@ -118,12 +119,12 @@ def judge_space(gigabytes: float, what: str, needed: float, fix: str) -> finding
 
 
 def available_memory_gb(root: str = "/") -> float:
-    """Returns the GB of memory available to this machine or, if that is less, to this container."""
+    """Returns the memory in GB that is available on this machine or, if less, in this container."""
     meminfo = pathlib.Path(root, "proc/meminfo").read_text()
     available = int(re.search(r"MemAvailable:\s*(\d+) kB", meminfo).group(1)) * 1024
     cgroup = pathlib.Path(root, "sys/fs/cgroup")
     try:
         limit, used = (int((cgroup / name).read_text()) for name in ("memory.max", "memory.current"))
-    except (OSError, ValueError):  # not in a container, or its limit is "max"
+    except (OSError, ValueError):  # not in a container, or the container's limit is "max"
         return available / 1e9
     return min(available, limit - used) / 1e9

@@ -1,4 +1,4 @@
-"""Findings that doctor prints, one per line: a level and a text."""
+"""Findings that doctor prints, one per line; each has a level and a text."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from estimator_asr.monitoring.diagnostics.doctor import findings
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder.data import dataset_info, schema
 
-_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums in a different order to compute the mean
+_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment's mean is summed in a different order
 _COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "num_characters"}
 
 
@@ -52,12 +52,12 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
     config = model_directory.open_model_directory(model_dir).config
     for data_dir in data_dirs:
         model_directory.check_data(model_dir, config, dataset_info.DatasetInfo.load(data_dir), data_dir)
-        yield findings.ok(f"{data_dir} has the vocabulary, token type and frontend of {model_dir}")
+        yield findings.ok(f"{data_dir} has the same vocabulary, token type and frontend as {model_dir}")
     yield from check_batch(config, data_dirs)
 
 
 def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields each difference between the first training batch and its records as a problem; ok if none.
+    """Yields a problem for each difference between the first training batch and its records, otherwise ok.
 
     Raises:
         errors.UserError: the train split is missing or damaged.
@@ -70,7 +70,7 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
         records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
         examples = list(schema.parse_records(records, source.num_bins, source.fbank_dtype))
     is_masked = config.input.spec_augment and config.spec.reads_audio
-    # Ids can be in both features and labels, but each mismatch is shown only once.
+    # Ids can occur in both features and labels, but each mismatch is shown only once.
     mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))
     yield from map(findings.problem, mismatches)
     if not mismatches:
@@ -83,10 +83,10 @@ def compare(
     examples: Sequence[Mapping[str, np.ndarray]],
     is_masked: bool,
 ) -> Iterator[str]:
-    """Yields each difference between a batch and its records: `<utterance>: <what> is <got>, expected ...`.
+    """Yields a line for each difference between a batch and its records: `<utterance>: <what> is <got>, ...`.
 
-    Values must equal those in the record (float16 converts exactly); a feature that SpecAugment may have
-    masked can also equal the mean of its bin over the utterance.
+    Values in the batch must equal the values in the record (float16 converts exactly). A feature that
+    SpecAugment may have masked can also equal the mean of its bin over the utterance.
 
     Args:
         features, labels: a batch as the model_fn receives it, without the seed.

@@ -23,13 +23,13 @@ PRODUCT_SECONDS = 1.5
 INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
 _STEP_SECONDS = 60.0  # time limit for all steps together, for slow machines
-# Steps sometimes wait for their input if it is less than this many times as fast as training.
+# Steps sometimes wait for input if the input alone is less than this many times as fast as training.
 _ENOUGH_INPUT = 3.0
 _COUNTED = re.compile("(Batch)?MatMul(V2|V3)?|(Conv2D|DepthwiseConv2dNative)(BackpropFilter|BackpropInput)?")
 
 
 class Steps(NamedTuple):
-    """Training steps that were timed."""
+    """The measurements of timed training steps."""
 
     seconds: float  # duration of all steps together
     num_steps: int
@@ -40,7 +40,7 @@ class Steps(NamedTuple):
 def check(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> Iterator[findings.Finding]:
-    """Yields the findings; if there is no data, only the one about matrix products.
+    """Yields findings about the speed; if there is no data, only the speed of matrix products.
 
     If model_dir is None, a default-size model is timed.
     """
@@ -149,9 +149,9 @@ def measure_rate(size: int) -> float:
 
 
 class Counter:
-    """A counter of operations in the matrix products and convolutions (also gradients) that a target needs.
+    """Counts the operations in the matrix products and convolutions (including gradients) of a target.
 
-    Operations inside functions, loops and fused kernels (CTC) are few in comparison and not counted.
+    Operations inside functions, loops and fused kernels (CTC) are not counted, because they are few.
 
     Attributes:
         shapes: shape tensors to fetch in the run that is counted; fetching them costs almost nothing.
@@ -166,13 +166,13 @@ class Counter:
             self.shapes = [[tf.shape(item) for item in (*op.inputs, *op.outputs)] for op in self._operations]
 
     def count(self, shapes: list) -> int:
-        """Returns the number of operations in a run, from the values of `shapes` that it returned."""
+        """Returns the number of operations in a run that returned `shapes` for self.shapes."""
         rows = [[list(map(int, shape)) for shape in row] for row in shapes]
         return sum(map(_count_operations, self._operations, rows))
 
 
 def _count_operations(operation, shapes):
-    """Returns 2 x outputs x terms per output; each gradient of a convolution costs as much as it does."""
+    """Returns 2 x outputs x terms per output; each gradient of a convolution costs as much as the output."""
     if "MatMul" in operation.type:
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
         return 2 * int(np.prod(shapes[-1])) * shapes[0][-2 if is_transposed else -1]

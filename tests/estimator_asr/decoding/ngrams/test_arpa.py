@@ -50,7 +50,7 @@ def test_a_byte_order_mark_is_skipped_and_utf_16_is_refused(tmp_path, packed):
     path.write_bytes((gzip.compress if packed else bytes)(small_ngrams.ARPA.encode("utf-16")))
     with pytest.raises(errors.UserError) as raised:
         arpa.read(str(path))
-    assert str(raised.value) == f"{path}: the text is UTF-16, expected UTF-8; run iconv -f UTF-16 -t UTF-8"
+    assert str(raised.value) == f"{path}: the text is in UTF-16; convert it with iconv -f UTF-16 -t UTF-8"
 
 
 def test_minus_infinity_is_read_as_the_logarithm_of_0(tmp_path):
@@ -77,7 +77,7 @@ def test_highest_orders_without_ngrams_are_left_out(tmp_path):
         (
             "\\data\\",
             "data",
-            r"the line \\data\\ is missing, so this is not an ARPA file; if it is a binary model",
+            r"there is no \\data\\ line, so this is not an ARPA file; if it is a binary model, convert it to",
         ),
         (
             "ngram 2=3",

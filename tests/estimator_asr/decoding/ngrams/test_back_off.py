@@ -74,7 +74,8 @@ def test_the_warning_counts_the_missing_tokens(model):
 def test_a_model_without_any_of_the_tokens_is_refused(model):
     said = (
         r"x.arpa: the n-gram model has the words a, b, but none of the 3 tokens .* \(ni3, hao3\); "
-        r"train one with python -m estimator_asr.train_ngram \(for a language model, with --unit=character\)"
+        r"train another n-gram model with python -m estimator_asr.train_ngram \(for a language model, with "
+        r"--unit=character\)"
     )
     with pytest.raises(errors.UserError, match=said):
         back_off.compile_model(model, ["<unk>", "ni3", "hao3"], "x.arpa")

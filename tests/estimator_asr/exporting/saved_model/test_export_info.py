@@ -20,7 +20,7 @@ WEIGHTS = "variables/variables.data-00000-of-00001"
 TOKENS = "assets/tokens.txt"
 CHARACTERS = "assets/characters.txt"
 INFO = "assets.extra/export.json"
-ADVICE = "copy the export again, or export again"
+ADVICE = "copy the export again, or export the model again"
 
 
 def truncate(path):
@@ -72,7 +72,7 @@ def load(version):
 def test_a_damaged_file_is_named(version, name, damage):
     DAMAGES[damage](version / name)
     message = (
-        r"(is damaged: it has \d+ bytes, sha256 \w+, expected|is damaged: its content|cannot be read \().*"
+        r"(is damaged: it has \d+ bytes, sha256 \w+ instead of|is damaged: its contents|cannot be read \().*"
     )
     with pytest.raises(errors.UserError, match=f"^{version / name} {message}; {ADVICE}$"):
         load(version)
@@ -90,7 +90,7 @@ def test_weights_and_graph_of_another_export_are_refused(tiny_export, version):
         other = f"{tiny_export.acoustic_dir}/model.ckpt-7.{name.partition('.')[2]}"
         shutil.copy(other, version / name)
     with pytest.raises(
-        errors.UserError, match=r"variables\.\S+ is damaged: it has \d+ bytes, .*, expected \d+"
+        errors.UserError, match=r"variables\.\S+ is damaged: it has \d+ bytes, .* instead of \d+"
     ):
         load(version)
 
@@ -110,10 +110,10 @@ def test_a_file_that_may_not_be_read_is_named(version, monkeypatch):
     [
         (
             lambda info: info["frontend"].update(sample_rate=8000),
-            "is damaged: its content does not match the sha256 in it",
+            "is damaged: its contents do not match the sha256 recorded in it",
         ),
-        (lambda info: info.pop("sha256"), "is damaged: its content does not match the sha256 in it"),
-        (lambda info: info["files"].popitem(), "is damaged: its content does not match the sha256 in it"),
+        (lambda info: info.pop("sha256"), "is damaged: its contents do not match the sha256 recorded in it"),
+        (lambda info: info["files"].popitem(), "is damaged: its contents do not match the sha256 recorded"),
         (lambda info: info.update(token_type=None), "ExportInfo.token_type is None, expected text"),
         (lambda info: info.pop("frontend"), "ExportInfo: key frontend is missing"),
         (lambda info: info.update(language=[]), r"ExportInfo.language is \[\], expected an object"),
@@ -170,14 +170,14 @@ def test_every_file_but_export_json_is_listed(version):
 
 
 def test_a_signature_that_does_not_exist(version):
-    message = r"/7: the SavedModel cannot be loaded \(KeyError\); copy the export again, or export again"
+    message = r"/7: the SavedModel cannot be loaded \(KeyError\); copy the export again, or export the model"
     with pytest.raises(errors.UserError, match=message):
         recogniser.load(str(version), "text")
 
 
 def test_evaluate_refuses_a_damaged_export(tiny_export, version, tmp_path):
     truncate(version / TOKENS)
-    message = r"tokens\.txt is damaged: it has 15 bytes, sha256 \w{12}, expected 30 bytes, sha256"
+    message = r"tokens\.txt is damaged: it has 15 bytes, sha256 \w{12} instead of 30 bytes, sha256"
     config = evaluate.EvaluateConfig(
         saved_model=str(version), data_dir=(tiny_export.data_dir,), output_dir=str(tmp_path / "report")
     )

@@ -51,7 +51,7 @@ def test_a_directory_without_a_saved_model_is_refused(tmp_path, is_there):
 
 def test_a_saved_model_of_another_project_is_refused(tmp_path):
     path = make_version(tmp_path, "1")
-    with pytest.raises(errors.UserError, match=r"export\.json cannot be read .*export again"):
+    with pytest.raises(errors.UserError, match=r"export\.json cannot be read .*export the model again"):
         export_info.load(path)
 
 

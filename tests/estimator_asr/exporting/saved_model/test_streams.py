@@ -175,7 +175,7 @@ def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
     with pytest.raises(errors.UserError) as refused:
         greedy.with_chunks(None)
     assert str(refused.value) == (
-        f"{model.path}: decoding is greedy, but streams need beam; pass --decoding=beam"
+        f"{model.path}: decoding is greedy, but streams need beam search; pass --decoding=beam"
     )
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(tiny_export.acoustic_dir).with_chunks(32)

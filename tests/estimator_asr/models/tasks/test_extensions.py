@@ -6,12 +6,13 @@ import dataclasses
 
 import new_models
 import pytest
+import small_models
 import small_records
 import tensorflow as tf
 
 from estimator_asr import train
 from estimator_asr.decoding.search import decoders, hypotheses
-from estimator_asr.experiment import config, estimator_api, experiment, model_directory, training_config
+from estimator_asr.experiment import config, estimator_api, experiment, training_config
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.models import acoustic, encoders, layers
 from estimator_asr.models.tasks import acoustic_task, metrics, tasks
@@ -66,7 +67,7 @@ def make_model(path, **acoustic):
         watch=training_config.WatchConfig(try_worst_batch=False),  # the plan knows no shapes
     )
     settings = train.build_config(settings, [info], [str(path / "data")])
-    return model_directory.create_or_check(str(path / "model"), settings, str(path / "data")), info
+    return small_models.create_or_check(str(path / "model"), settings, str(path / "data")), info
 
 
 def run(path, model, info):
@@ -118,8 +119,8 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
     [
         (
             {"local_ctc_weight": 0.3},
-            "--local_ctc_weight is 0.3, but --encoder={} has no frames that see only their own time; leave "
-            "out --local_ctc_weight",
+            "--local_ctc_weight is 0.3, but --encoder={} does not provide frames from below an attention "
+            "layer; leave out --local_ctc_weight",
         ),
         (
             {"chunk_frames": 32},

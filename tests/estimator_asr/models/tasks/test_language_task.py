@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import small_models
 import small_records
 import tensorflow as tf
 import tiny_models
 from graph_variables import run
 
-from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, training_config
 from estimator_asr.models.tasks import language_task
 
 
@@ -34,7 +35,7 @@ def test_the_error_rate_counts_all_utterances_and_the_loss_those_with_one_charac
         language=config.LanguageConfig(language_layers=1, language_units=16, ngram_rows=0),
         train=training_config.TrainConfig(model="language"),
     )
-    model = model_directory.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
+    model = small_models.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
     impossible = [1, 1]  # 你 goes with neither token: each is an error
     features = {"token_ids": np.int32([[1, 2], [1, 2]]), "num_tokens": np.int32([2, 2])}
     # 你 alone for two tokens in the second row.

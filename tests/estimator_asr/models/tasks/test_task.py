@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+import small_models
 import small_records
 import tensorflow as tf
 
-from estimator_asr.experiment import config, experiment, model_directory, training_config
+from estimator_asr.experiment import config, experiment, training_config
 from estimator_asr.exporting.saved_model import cascade
 from estimator_asr.models.tasks import tasks
 
@@ -28,7 +29,7 @@ def make_model(tmp_path, token_type="syllable", **sections):
     path = str(tmp_path / "data")
     info = dataclasses.replace(small_records.make_data(path), token_type=token_type)
     settings = experiment.ExperimentConfig.for_data(info, **sections)
-    return model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+    return small_models.create_or_check(str(tmp_path / "model"), settings, path)
 
 
 def variables_of(build):

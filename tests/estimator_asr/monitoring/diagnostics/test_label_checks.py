@@ -3,11 +3,12 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+import small_models
 import small_records
 import tensorflow as tf
 from small_records import CHARACTERS, TOKENS
 
-from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.experiment import experiment, training_config
 from estimator_asr.models import losses
 from estimator_asr.monitoring.diagnostics import label_checks
 from tfrecord_builder import errors
@@ -17,7 +18,7 @@ def make(tmp_path, model="acoustic", **options):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=model == "acoustic", **options)
     settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model=model))
-    return [info], [path], model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+    return [info], [path], small_models.create_or_check(str(tmp_path / "model"), settings, path)
 
 
 @pytest.mark.parametrize("model", ["acoustic", "language"])
@@ -137,18 +138,18 @@ def test_labels_that_match_their_text_are_correct():
     [
         ([3.0, 1.0], "type of token_ids is float (3.0 1.0), expected int64"),
         ([b"ni3", b"hao3"], "type of token_ids is bytes (b'ni3' b'hao3'), expected int64"),
-        (ONE_HOT, "token_ids is one-hot (10 numbers, 2 of them 1), expected 3 1"),
-        ([*ONE_HOT[:5], 0, *ONE_HOT[5:], 0], "token_ids is one-hot (12 numbers, 2 of them 1)"),
+        (ONE_HOT, "token_ids is one-hot (10 numbers, of which 2 are 1), expected 3 1"),
+        ([*ONE_HOT[:5], 0, *ONE_HOT[5:], 0], "token_ids is one-hot (12 numbers, of which 2 are 1)"),
         ([4, 2], "token_ids is 4 2, shifted by +1, expected 3 1"),
         ([2, 0], "token_ids is 2 0, shifted by -1, expected 3 1"),
         ([3, 5], "token_ids contains 5 (the blank), expected 0 to 4"),
         ([3, 9], "token_ids contains 9, expected 0 to 4"),
         ([3, -1], "token_ids contains -1, expected 0 to 4"),
         ([], "token_ids is empty, expected 3 1"),
-        ([3, 2], "token_ids[1] is 2 (ma5), expected 1 (hao3) as in its text"),
-        ([3], "token_ids[1] is missing, expected 1 (hao3) as in its text"),
-        ([3, 1, 1], "token_ids[2] is 1 (hao3), expected missing as in its text"),
-        ([1] * 9, "token_ids[0] is 1 (hao3), expected 3 (ni3) as in its text"),
+        ([3, 2], "token_ids[1] is 2 (ma5), expected 1 (hao3), as in the record's text"),
+        ([3], "token_ids[1] is missing, expected 1 (hao3), as in the record's text"),
+        ([3, 1, 1], "token_ids[2] is 1 (hao3), expected no label, as in the record's text"),
+        ([1] * 9, "token_ids[0] is 1 (hao3), expected 3 (ni3), as in the record's text"),
     ],
 )
 def test_wrong_tokens_are_described(token_ids, said):
@@ -161,10 +162,10 @@ def test_wrong_tokens_are_described(token_ids, said):
     ("character_ids", "said"),
     [
         ([1.0, 3.0], "type of character_ids is float (1.0 3.0), expected int64"),
-        ([0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], "character_ids is one-hot (12 numbers, 2 of them 1)"),
+        ([0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], "character_ids is one-hot (12 numbers, of which 2 are 1)"),
         ([2, 4], "character_ids is 2 4, shifted by +1, expected 1 3"),
         ([1, 6], "character_ids contains 6, expected 0 to 5"),
-        ([1, 4], "character_ids[1] is 4 (是), expected 3 (好) as in its text"),
+        ([1, 4], "character_ids[1] is 4 (是), expected 3 (好), as in the record's text"),
     ],
 )
 def test_wrong_characters_are_described_for_a_language_model(character_ids, said):

@@ -83,8 +83,8 @@ def test_steps_within_the_limit_are_skipped_and_listed_in_quarantine(tmp_path, l
     assert training.run() == [0, 1, 2, 3]
     assert sorted(os.listdir(tmp_path / "nan")) == ["quarantine.tsv", "step-0", "step-2"]
     assert [len(rows) for rows in nan_files.read_quarantine(str(tmp_path)).values()] == [5, 5]
-    assert log[0].startswith("step 0 skipped: loss is inf for utterances train000, ")
-    assert log[0].endswith(f"and 2 more; 1 of at most 2 skipped steps, see {tmp_path}/nan/step-0")
+    assert log[0].startswith("step 0 was skipped: loss is inf for utterances train000, ")
+    assert log[0].endswith(f"and 2 more; 1 of at most 2 steps have been skipped; see {tmp_path}/nan/step-0")
 
 
 def test_steps_of_earlier_runs_count_but_the_same_step_only_once(tmp_path, log):

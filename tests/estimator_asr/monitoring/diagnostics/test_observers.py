@@ -50,7 +50,7 @@ def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
     epochs = 3 / plan_lib.build_plan(model, infos, dirs, 0).steps_per_epoch
     (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
     seen = f"{epochs:.1f} epochs of 12 utterances"
-    assert f"likely cause: the model has seen too little ({seen}): train " in alarm
+    assert f"likely cause: the model has seen too little data ({seen}), so train " in alarm
 
 
 @pytest.mark.long

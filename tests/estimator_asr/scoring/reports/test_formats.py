@@ -66,8 +66,8 @@ def test_advice_for_a_model_that_outputs_nothing():
     given = {**values({attribution.DELETION: 9}), "global_step": 36, "token_error_rate": {"rate": 1.0}}
     assert list(formats.list_advice(given, is_silent=True)) == [
         "The model outputs nothing for any utterance. Most likely it has seen too little data (36 steps), or "
-        "different data: train it longer, or on more data like this; otherwise labels may not match the "
-        "audio: check the loss in TensorBoard, and run doctor on the model and the data."
+        "different data. Train it longer, or on more data like this. If that does not help, the labels may "
+        "not match the audio: check the loss in TensorBoard, and run doctor on the model and the data."
     ]
 
 
@@ -77,7 +77,7 @@ def test_above_half_wrong_the_advice_is_more_training():
     given["character_error_rate"] = {"rate": 0.91}
     assert list(formats.list_advice(given, False)) == [
         "The model is mostly wrong. Most likely it has seen too little data (1,036 steps), or different "
-        "data: train it longer, or on more data like this, before you look at individual causes.",
+        "data. Train it longer, or on more data like this, before you look at individual causes.",
         "91 errors: 60 of the acoustic model (66 %), 31 of the language model, given correct "
         "syllables (34 %).",
     ]

@@ -125,8 +125,8 @@ def test_unknown_speakers_are_reported(tmp_path):
     metrics = report.write(scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (1, 2)
     page = (tmp_path / "report.html").read_text("utf-8")
-    said = "speaker unknown: 2 of 3 utterances, each counted as a speaker of its own; if a few speakers"
-    assert f"{said} spoke them all, the intervals are too narrow" in page
+    said = "speaker unknown for 2 of 3 utterances, each of which counts as a separate speaker; if a few"
+    assert f"{said} people spoke them all, the intervals are too narrow" in page
     assert "<td>(unknown)</td>" in page
 
 

@@ -83,7 +83,7 @@ def send_slowly(server, head, body, pause):
 def test_a_body_with_too_large_a_content_length_is_refused(server):
     response = server.post(PREDICT, data=b"x" * (MAX_BYTES + 1))
     sizes = f"at least {MAX_BYTES + 1} bytes, expected at most {MAX_BYTES}"
-    assert response.json() == {"error": f"the request has {sizes}; send less at once"}
+    assert response.json() == {"error": f"the request has {sizes}; send a smaller request"}
     assert response.status_code == 413
 
 

@@ -267,7 +267,7 @@ def test_a_stream_that_fails_is_explained(server, recording):
         open_page(page, server)
         page.run("{const words = document.getElementById('hotwords'); words.value = '字'.repeat(500);}")
         page.run("document.getElementById('record').click()")
-        page.wait(lambda: "expected at most 400; shorten it. The recording continues" in find(page, "status"))
+        page.wait(lambda: "400; shorten the hotword. The recording continues" in find(page, "status"))
         page.run("document.getElementById('hotwords').value = ''")
         page.run("document.getElementById('record').click()")
         page.wait(lambda: "s of audio in" in find(page, "status"))

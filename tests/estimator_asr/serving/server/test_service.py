@@ -76,11 +76,11 @@ def test_slow_and_disconnected_clients_have_their_own_status(status):
         (["a"] * 1001, "the request has 1001 hotwords, expected at most 1000; send fewer"),
         (
             ["a", "x" * 60000],
-            "a hotword has 60000 characters with its pinyin, expected at most 400; shorten it",
+            "a hotword has 60000 characters including its pinyin, expected at most 400; shorten the hotword",
         ),
         (
             ["x" * 400] * 101,
-            "the hotwords have 40400 characters with their pinyin, expected at most 40000; send fewer",
+            "the hotwords have 40400 characters including their pinyin, expected at most 40000; send fewer",
         ),
     ],
 )

@@ -98,7 +98,10 @@ WAVES = {"signature_name": "waveform"}
         (b"\xff", "the request is not valid JSON ("),
         (b"[" * 100_000, "the request is not valid JSON (it is nested too deeply)"),
         (b"[" + b"1" * 33 + b"]", "the request is not valid JSON (a number has 33 digits)"),
-        (b"0," * 4_000_001, "the request has more than 4000000 JSON values; send less at once, or send WAV"),
+        (
+            b"0," * 4_000_001,
+            "the request has more than 4000000 JSON values; send fewer utterances, or send WAV files",
+        ),
         ([1], "the request is a list, expected an object with 'instances' or 'inputs'"),
         ({}, "the request has neither 'instances' nor 'inputs'; send exactly one of them"),
         ({"instances": [], "inputs": []}, "the request has both 'instances' and 'inputs'; send exactly one"),
@@ -111,7 +114,7 @@ WAVES = {"signature_name": "waveform"}
         ({"inputs": {"b64": "UklG"}}, "inputs.wav_bytes is an object, expected a list with one value"),
         (
             {**WAVES, "inputs": {"waveform": [[0.0]], "num_samples": [1, 1]}},
-            "inputs have different numbers of values (waveform has 1, num_samples has 2); send one of",
+            "inputs have different numbers of values (waveform has 1, num_samples has 2); send one value",
         ),
         (
             {**WAVES, "inputs": {"waveform": [[0.0]] * 2, "num_samples": [1, 2]}},

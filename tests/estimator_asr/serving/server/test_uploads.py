@@ -300,7 +300,7 @@ def test_the_server_stops_even_if_decoding_never_ends(tiny_export, hold, caplog)
     assert time.monotonic() - started < 5
     thread.join()
     assert found[0].status_code == 503
-    message = "the server stopped before the request was finished; send it again"
+    message = "the server stopped before the request was finished; send the request again"
     assert found[0].json()["error"]["message"] == message
     assert not [record for record in caplog.records if record.exc_info]
 

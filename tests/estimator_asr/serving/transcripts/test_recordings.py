@@ -61,7 +61,7 @@ def test_a_file_named_twice_or_with_its_folder_is_one_recording(tmp_path, monkey
 
 def test_a_folder_without_audio_is_named(tmp_path):
     (tmp_path / "a.txt").write_text("text")
-    with pytest.raises(errors.UserError, match=r"has no audio files \(names ending in"):
+    with pytest.raises(errors.UserError, match=r"contains no audio files \(names ending in"):
         recordings.find([str(tmp_path)])
 
 

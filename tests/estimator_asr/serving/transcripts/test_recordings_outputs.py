@@ -18,7 +18,7 @@ def test_each_recording_has_its_own_file(tmp_path):
 
 @pytest.mark.parametrize(
     "other, advice",
-    [("x/a.flac", "one of them"), ("y/a.mp3", "a recording, or transcribe the folder above both")],
+    [("x/a.flac", "one of them"), ("y/a.mp3", "a recording, or transcribe their common folder")],
 )
 def test_two_recordings_with_the_same_name_are_refused(tmp_path, other, advice):
     inputs = [recordings.RecordingFile(path, "a") for path in ("x/a.wav", other)]

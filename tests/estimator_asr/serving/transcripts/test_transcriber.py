@@ -100,14 +100,14 @@ def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
     path.write_bytes(content[:40] + bytes(4) + content[44:])
     (segment,) = transcriber.transcribe(Counter(), *recordings.find([str(path)]), 16000).segments
     assert segment.result["transcript"] == "2.0"
-    sentence = "the header states 0 samples, but the file contains samples; it is read to its end"
+    sentence = "the header states 0 samples, but the file contains samples; all of them are read"
     assert capsys.readouterr().err == f"warning: {path}: {sentence}\n"
 
 
 def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
     waveform = make_speech(40.0)
     waveform[16000 * 35] = np.nan
-    with pytest.raises(errors.UserError, match="a.wav has NaN or Inf samples; save the file again"):
+    with pytest.raises(errors.UserError, match="a.wav contains NaN or Inf samples; save the file again"):
         transcribe(tmp_path / "a.wav", waveform)
 
 

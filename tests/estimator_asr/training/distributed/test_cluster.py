@@ -74,7 +74,7 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
             make({**TWO, "ps": ["p:1"]}),
             "ps is not supported, because parameter servers never exit; use only chief, worker, evaluator",
         ),
-        (make({"master": ["a:1"]}), "cluster has master, expected only chief, worker, evaluator"),
+        (make({"master": ["a:1"]}), "cluster lists master, expected only chief, worker, evaluator"),
         (make({"chief": ["a:1", "b:2"]}, "chief"), "has 2 tasks of type chief, expected at most one"),
         (make({**TWO, "evaluator": ["a:3", "b:4"]}), "has 2 tasks of type evaluator, expected at most one"),
         (make({"evaluator": ["e:9"]}, "evaluator"), "the cluster has no worker; list at least one"),

@@ -36,7 +36,7 @@ def test_flags_become_a_config():
         ({"speed_perturb_factors": (1.0, 0.9, 1.0)}, "--speed_perturb_factors=1,0.9,1 contains a duplicate"),
         (
             {"volume_db": 6.0, "noise_dir": "N"},
-            "--noise_dir, --volume_db: no effect, because --augmented_copies is 0; "
+            "--noise_dir, --volume_db cannot have any effect, because --augmented_copies is 0; "
             "pass --augmented_copies=1.",
         ),
         (
@@ -46,7 +46,7 @@ def test_flags_become_a_config():
         ),
         (
             {"codecs": ("mp3",)},
-            "--codecs: no effect, because --augmented_copies is 0; pass --augmented_copies=1.",
+            "--codecs cannot have any effect, because --augmented_copies is 0; pass --augmented_copies=1.",
         ),
         (
             {"codecs": ("mp3", "amr"), "augmented_copies": 1},

@@ -132,7 +132,7 @@ def test_a_worker_with_another_version_is_named(cluster, corpus, tmp_path):
     cluster.start_worker(PYTHONPATH=str(tmp_path / "other"))
     code, said = _end(_start(corpus, tmp_path / "out", f"--runner={cluster.runner}"))
     assert code == 1
-    assert "the program's source is " in said and "install the same version there." in said
+    assert "the program's source is " in said and "install that version on the worker." in said
 
 
 def test_a_lost_worker_does_not_change_transcripts(cluster, tiny_export, tmp_path):

@@ -145,7 +145,7 @@ def test_a_unit_written_to_another_machine_is_reported_as_missing(tmp_path):
         os.remove(tmp_path / "a.txt.json")
 
     with pytest.raises(
-        errors.UserError, match=f"wrote a.txt, but it is missing in {tmp_path} on this machine"
+        errors.UserError, match=f"wrote a.txt, but the file is missing from {tmp_path} on this machine"
     ):
         _run(tmp_path, write_elsewhere)
 

@@ -27,7 +27,7 @@ Driver stacktrace:
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending", "Spark needs Java ("),
         (
             PYTHON.format(error="ModuleNotFoundError: No module named 'estimator_asr'"),
-            "a worker lacks this package (ModuleNotFoundError: No module named 'estimator_asr'); install it",
+            "this package is not installed on a worker (ModuleNotFoundError: No module named 'estimator_asr'",
         ),
         (
             PYTHON.format(error='java.io.IOException: Cannot run program "/usr/bin/python4": error=2'),
@@ -37,11 +37,11 @@ Driver stacktrace:
             PYTHON.format(
                 error="base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has 3.10"
             ),
-            "of Python or of the engine differ (base.PySparkRuntimeError: [PYTHON_VERSION_MISM",
+            "of Python or of the engine (base.PySparkRuntimeError: [PYTHON_VERSION_MISM",
         ),
         (
             "Version mismatch: The cluster was started with: Ray: 2.9",
-            "versions of Python or of the engine differ (",
+            "the machines have different versions of Python or of the engine (",
         ),
         ("the Ray client has already been disconnected due to an error", "the scheduler was lost or"),
         ("java.lang.IllegalStateException: SparkContext has been shutdown", "the scheduler was lost or"),

@@ -53,7 +53,7 @@ def test_another_version_is_refused_before_anything_is_unpickled(tmp_path, name)
     here = tasks.list_versions()
     assert _run(tasks.WorkerTask({**here, name: "0.0"}, b"no pickle")).problem == (
         f"worker {platform.node()}: {name} is {here[name]}, expected 0.0 as on the machine that started "
-        "the command; install the same version there."
+        "the command; install that version on the worker."
     )
 
 
@@ -63,7 +63,7 @@ def test_a_shared_path_that_is_missing_on_the_worker_is_reported(tmp_path):
     task = _task(tmp_path, [str(corpus), str(tmp_path / "none"), "s3://bucket/corpus"])
     assert _run(task).problem == ""  # what does not exist here either has another message
     corpus.rmdir()
-    assert f"{corpus} does not exist; mount it there under the same name" in _run(task).problem
+    assert f"{corpus} does not exist; mount it on the worker under the same name" in _run(task).problem
 
 
 def test_relative_paths_begin_where_the_command_was_started(tmp_path, monkeypatch):
@@ -75,7 +75,7 @@ def test_relative_paths_begin_where_the_command_was_started(tmp_path, monkeypatc
     assert (tmp_path / "here" / "corpus" / "a.txt").exists()
     monkeypatch.chdir(tmp_path)
     os.rename(tmp_path / "here", tmp_path / "elsewhere")
-    assert ": corpus does not exist; mount it there under the same name" in _run(task).problem
+    assert ": corpus does not exist; mount it on the worker under the same name" in _run(task).problem
 
 
 def test_credentials_reach_the_worker_and_are_not_shown(tmp_path, monkeypatch):

@@ -97,7 +97,7 @@ def test_the_page_has_every_part(tmp_path):
     for expected in (
         "0.01hours 2speakers 11utterances 22tokens (syllable) 2rejected",
         "2 of 13 utterances were rejected",
-        "All sentences of dev (2) are also in train",
+        "All sentences in dev (2) are also in train",
         "2 utterances (18.18 %) clip",
         "Utterances by duration (s)",
         "Utterances by RMS level (dBFS)",
@@ -221,19 +221,19 @@ def test_sentences_and_speakers_that_are_also_in_train():
         },
     )
     assert _find(info) == [
-        "All sentences of dev (50) are also in train: an error rate on dev says nothing about new sentences.",
-        "1 of the 2 speakers of dev (50.0 %) are also in train: the error rate on dev is lower than on new "
+        "All sentences in dev (50) are also in train: an error rate on dev says nothing about new sentences.",
+        "1 of the 2 speakers in dev (50.0 %) are also in train: the error rate on dev is lower than on new "
         "speakers alone.",
-        "1 of the 50 sentences of test (2.0 %) are also in train: the error rate on test is lower than on "
+        "1 of the 50 sentences in test (2.0 %) are also in train: the error rate on test is lower than on "
         "new sentences alone.",
-        "All speakers of test (1) are also in train: an error rate on test says nothing about new speakers.",
+        "All speakers in test (1) are also in train: an error rate on test says nothing about new speakers.",
     ]
 
 
 def test_labels_that_the_model_cannot_recognise():
     info = _splits_info(train={}, dev={"unknown_tokens": 11, "unknown_characters": 10})
     assert _find(info) == [
-        "11 of the 1,000 tokens of dev (1.1 %) are not in the vocabulary; the model cannot recognise them."
+        "11 of the 1,000 tokens in dev (1.1 %) are not in the vocabulary; the model cannot recognise them."
     ]
 
 
@@ -241,7 +241,7 @@ def test_many_rejected_clipping_and_no_train():
     assert _find(_splits_info(2, test={}), test={"clipped_utterances": 3}) == [
         "2 of 102 utterances were rejected; the reasons are at the end of this page.",
         "There is no train split.",
-        "3 of 100 utterances clip: several samples in a row are at full scale.",
+        "3 of 100 utterances are clipped (several full-scale samples in a row).",
     ]
 
 

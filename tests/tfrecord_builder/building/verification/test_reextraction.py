@@ -57,7 +57,7 @@ def test_text_records_are_compared(tmp_path):
     path = next(data_dir.glob("*.jsonl"))
     path.write_text(path.read_text("utf-8").replace('"tokens": ["', '"tokens": ["x'), "utf-8")
     (text,) = _check(data_dir)
-    assert "its line in the .jsonl now produces a different record: pronunciation is " in text
+    assert "its line in the .jsonl file now produces a different record: pronunciation is " in text
 
 
 def _vocabularies(data_dir, info):
@@ -122,7 +122,7 @@ def test_a_record_that_does_not_match_its_audio(data_dir):
     records[0] = built_data.change(records[0], str(data_dir), fbank=fbank[:47])
     built_data.rewrite(str(data_dir), SHARD, records)
     (text,) = _check(data_dir)
-    assert text.endswith("now produces a different record: features are [47, 80], expected [48, 80]")
+    assert text.endswith("now produces a different record: feature shape is [47, 80], expected [48, 80]")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_an_utterance_that_is_missing_in_the_jsonl(data_dir):
     path.write_text(lines[1], "utf-8")
     name, _ = _first(data_dir)
     texts = _check(data_dir)
-    assert f"(utterance {name}): utterance is missing from the .jsonl of its shard, or is not in" in texts[0]
+    assert f"(utterance {name}): utterance is missing from the shard's .jsonl file, or that file" in texts[0]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "{}", '{"utterance": {"id": "x"}, "labels": {}}', "\xff"])

@@ -198,9 +198,9 @@ def test_a_damaged_length_ends_the_file(written, byte):
 @pytest.mark.parametrize(
     "kept, message",
     [
-        (21 + 5, "file ends after 5 of the 12 bytes of the header"),
-        (37 + 12 + 1_500_000, "file ends after 1500000 of the 3000004 bytes of the record"),
-        (3_000_053 + 12 + 4, "file ends after 4 of the 8 bytes of the record"),
+        (21 + 5, "file ends after 5 of the header's 12 bytes"),
+        (37 + 12 + 1_500_000, "file ends after 1500000 of the record's 3000004 bytes"),
+        (3_000_053 + 12 + 4, "file ends after 4 of the record's 8 bytes"),
     ],
 )
 def test_a_truncated_file(written, kept, message):

@@ -232,7 +232,7 @@ def test_not_enough_space(server, path):
     message = error_of(server, path, expected_bytes=10**18)
     assert "free disk space is " in message
     assert (
-        "bytes, but the download needs 1,000,000,000,000,000,000, and unpacking needs twice that; free"
+        "bytes, but the download needs 1,000,000,000,000,000,000, and unpacking needs twice as much; free"
         in message
     )
     assert not os.path.exists(path)

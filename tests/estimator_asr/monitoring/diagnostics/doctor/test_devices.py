@@ -61,7 +61,7 @@ def test_gpus_that_tensorflow_lists_are_checked():
         (
             "problem",
             "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for compute capability "
-            "5.0 and newer; use another GPU or release of TensorFlow, or train on the CPU",
+            "5.0 and newer; use another GPU or another TensorFlow release, or train on the CPU",
         ),
     ]
 
@@ -74,20 +74,20 @@ def test_a_gpu_is_ok_if_tensorflow_is_built_without_cuda():
 @pytest.mark.parametrize(
     "changes, fix",
     [
-        ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides the GPU: unset CUDA_VISIBLE_DEVICES"),
-        ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides the GPU: unset CUDA_VISIBLE_DEVICES"),
+        ({"visible": ""}, "CUDA_VISIBLE_DEVICES='' hides the GPU; unset CUDA_VISIBLE_DEVICES"),
+        ({"visible": "-1"}, "CUDA_VISIBLE_DEVICES='-1' hides the GPU; unset CUDA_VISIBLE_DEVICES"),
         (
             {"build": {"is_cuda_build": False}},
-            "this TensorFlow is built without CUDA: pip install 'tensorflow[and-cuda]==2.15.1'",
+            "this TensorFlow was built without CUDA; run pip install 'tensorflow[and-cuda]==2.15.1'",
         ),
         (
             {"driver": None, "missing": ["libcuda.so.1"]},
-            "its driver cannot be loaded: install NVIDIA's driver, or start the container with --gpus all",
+            "its driver cannot be loaded; install NVIDIA's driver, or start the container with --gpus all",
         ),
         (
             {"missing": ["libcublas.so.12", "libcudnn.so.8"]},
-            "libcublas.so.12, libcudnn.so.8 cannot be opened: pip install 'tensorflow[and-cuda]==2.15.1' "
-            "installs the CUDA libraries",
+            "libcublas.so.12, libcudnn.so.8 cannot be opened; to install the CUDA libraries, run pip install "
+            "'tensorflow[and-cuda]==2.15.1'",
         ),
         (
             {"driver": (11, 4)},
@@ -96,13 +96,13 @@ def test_a_gpu_is_ok_if_tensorflow_is_built_without_cuda():
         ),
         (
             {"visible": "0"},
-            "read TensorFlow's own log: TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; "
+            "to read TensorFlow's own log, run TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; "
             "t.config.list_physical_devices()'",
         ),
         (
             {"present": OLD_CARD, "missing": ["libcudnn.so.8"]},
             "Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for compute capability 5.0 and "
-            "newer; use another GPU or release of TensorFlow, or train on the CPU",
+            "newer; use another GPU or another TensorFlow release, or train on the CPU",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_other_tested_packages_are_ok(check, python, changes):
             (
                 (3, 12, 1),
                 {"tensorflow": None, name: version},
-                f"{name} {version} is not tested with these programs",
+                f"{name} {version} has not been tested with these programs",
             )
             for name, version in (
                 ("tensorflow-rocm", "2.21.0"),
@@ -119,7 +119,11 @@ def test_other_tested_packages_are_ok(check, python, changes):
                 ("tf-nightly-cpu", "2.21.0.dev1"),
             )
         ),
-        ((3, 11, 7), {"tensorflow-io": None}, "tensorflow-io is not installed, expected ==0.36.*"),
+        (
+            (3, 11, 7),
+            {"tensorflow-io": None},
+            "tensorflow-io is not installed, but required in version ==0.36.*",
+        ),
     ],
 )
 def test_untested_and_missing_optional_packages_are_warnings(check, python, changes, text):
@@ -131,11 +135,11 @@ def test_untested_and_missing_optional_packages_are_warnings(check, python, chan
     "python, changes, text",
     [
         ((3, 11, 7), {"tensorflow": "2.16.1"}, "tensorflow is 2.16.1, expected 2.15.*"),
-        ((3, 11, 7), {"tensorflow": None}, "tensorflow is not installed, expected 2.15.*"),
+        ((3, 11, 7), {"tensorflow": None}, "tensorflow is not installed, but required in version 2.15.*"),
         ((3, 12, 1), {"tensorflow": "2.22.0"}, "tensorflow is 2.22.0, expected 2.21.*"),
-        ((3, 13, 0), {"tensorflow": None}, "tensorflow is not installed, expected 2.21.*"),
+        ((3, 13, 0), {"tensorflow": None}, "tensorflow is not installed, but required in version 2.21.*"),
         ((3, 11, 7), {"numpy": "2.1.0"}, "numpy is 2.1.0, expected <2.0.0,>=1.23.5"),
-        ((3, 11, 7), {"numpy": None}, "numpy is not installed, expected <2.0.0,>=1.23.5"),
+        ((3, 11, 7), {"numpy": None}, "numpy is not installed, but required in version <2.0.0,>=1.23.5"),
         ((3, 12, 1), {"numpy": "1.25.0"}, "numpy is 1.25.0, expected >=1.26.0"),
         ((3, 12, 1), {"keras": "2.15.0"}, "keras is 2.15.0, expected >=3.12.0"),
         ((3, 11, 7), {"packaging": None}, "packaging, which tensorflow requires, is not installed"),
@@ -143,7 +147,7 @@ def test_untested_and_missing_optional_packages_are_warnings(check, python, chan
         (
             (3, 12, 1),
             {"tensorflow-estimator": None},
-            "tensorflow-estimator is not installed, expected ==2.15.*",
+            "tensorflow-estimator is not installed, but required in version ==2.15.*",
         ),
     ],
 )
@@ -163,8 +167,8 @@ def test_a_python_without_a_release_is_a_problem(check, python):
         ),
         (
             "problem",
-            "tensorflow is not installed, expected 2.15 (Python 3.10 to 3.11) or 2.21 (Python 3.12 to 3.13); "
-            f"{INSTALL}",
+            "tensorflow is not installed, but required in version 2.15 (Python 3.10 to 3.11) or 2.21 (Python "
+            f"3.12 to 3.13); {INSTALL}",
         ),
     ]
 

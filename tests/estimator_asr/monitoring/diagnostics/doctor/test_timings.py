@@ -7,7 +7,7 @@ import small_models
 import small_records
 import tensorflow as tf
 
-from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.experiment import experiment, training_config
 from estimator_asr.monitoring.diagnostics.doctor import timings
 from tfrecord_builder import errors
 
@@ -42,7 +42,7 @@ def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkey
         language=small_models.LANGUAGE,
         train=training_config.TrainConfig(model="language"),
     )
-    model_directory.create_or_check(str(tmp_path / "model"), settings, path)
+    small_models.create_or_check(str(tmp_path / "model"), settings, path)
     monkeypatch.setattr(timings, "INPUT_SECONDS", 0.1)
     monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
     texts = [finding.text for finding in timings.check([info], [path], str(tmp_path / "model"))]
@@ -62,7 +62,7 @@ def test_data_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
     path, model = str(tmp_path / "data"), str(tmp_path / "model")
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
-    model_directory.create_or_check(model, settings, path)
+    small_models.create_or_check(model, settings, path)
     monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
     other = dataclasses.replace(info, tokens_sha256="0" * 64)
     with pytest.raises(errors.UserError, match=f"sha256 of tokens.txt is 0+, expected .* as in {model}"):

@@ -28,13 +28,13 @@ from tfrecord_builder.storage import directories, files, locks
 if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
     from backports import tarfile
 
-_MAX_RATIO = 100  # maximum unpacked size / archive size; below 2 for speech, about 5 for transcripts
+_MAX_RATIO = 100  # maximum unpacked size / archive size (below 2 for speech, about 5 for transcripts)
 _MIN_ROOM_BYTES = 10_000_000  # any archive may unpack to this size, whatever the ratio
 _MAX_FOLDERS = 100  # maximum depth of nested folders
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
-    """Returns the archives of `parts`, or all archives if it is empty; raises UserError for unknown parts."""
+    """Returns the archives for `parts`, or all if `parts` is empty; raises UserError for unknown parts."""
     names = [archive.part for archive in corpus.archives]
     unknown = sorted(set(parts) - set(names))
     if unknown:
@@ -48,9 +48,9 @@ def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archi
 def download(
     corpus: archives.Corpus, directory: str, parts: Sequence[str] = (), mirror: str = archives.SITE
 ) -> list[str]:
-    """Downloads, verifies and unpacks the missing archives of `parts`, or of all parts if it is empty.
+    """Downloads, verifies and unpacks the missing archives of `parts`, or of all parts if `parts` is empty.
 
-    `mirror` is a site's URL, without a trailing slash; the site must have /resources/NUMBER/ARCHIVE.
+    `mirror` is a site's URL, without a trailing slash; the site must serve /resources/NUMBER/ARCHIVE.
 
     Returns:
         Names of the archives that had already been unpacked.
@@ -90,7 +90,7 @@ def _locked(directory: str) -> Iterator[None]:
 
 
 def _check_available(corpus: archives.Corpus, selected: Sequence[archives.Archive], directory: str) -> None:
-    """Raises UserError if a corpus is not offered for download, unless its archives are already there."""
+    """Raises UserError if a corpus cannot be downloaded, unless its archives are already on disk."""
     missing = [item.name for item in selected if not _has_traces(corpus, [item], directory)]
     if corpus.unavailable and (missing or not selected):
         advice = f"if you have {', '.join(missing)}, move it to {directory} and run the command again."
@@ -105,13 +105,13 @@ def _check_owned(corpus: archives.Corpus, directory: str) -> None:
     target = os.path.join(directory, corpus.folder)
     if os.path.lexists(target) and not _has_traces(corpus, corpus.archives, directory):
         raise errors.UserError(
-            f"--corpus_dir: {target} exists and was not created by this program; "
-            "use it as it is for the build, remove it, or choose another --corpus_dir."
+            f"--corpus_dir: {target} exists, but was not created by this program; "
+            "build from it as it is, remove it, or choose another --corpus_dir."
         )
 
 
 def _has_traces(corpus: archives.Corpus, some: Sequence[archives.Archive], directory: str) -> bool:
-    """Returns True if any of the archives exists, even if incomplete, or was unpacked."""
+    """Returns True if any of the archives exists, is partially downloaded, or was unpacked."""
     paths = [os.path.join(directory, archive.name) for archive in some]
     paths += [f"{path}.incomplete" for path in paths]
     paths += [_marker(corpus, archive, directory) for archive in some]
@@ -119,7 +119,7 @@ def _has_traces(corpus: archives.Corpus, some: Sequence[archives.Archive], direc
 
 
 def _provide(archive: archives.Archive, url: str, path: str) -> None:
-    """Downloads the archive if it does not exist yet; verifies it in any case."""
+    """Downloads the archive if it does not exist yet; always verifies the archive."""
     if not os.path.exists(path):
         fetch.fetch(url, f"{path}.incomplete", archive.num_bytes)
         os.replace(f"{path}.incomplete", path)
@@ -127,28 +127,28 @@ def _provide(archive: archives.Archive, url: str, path: str) -> None:
 
 
 def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
-    """Unpacks the archive next to the corpus, then moves the files into place once all are unpacked."""
+    """Unpacks the archive into a directory next to the corpus, then moves all files into place."""
     target = os.path.join(directory, corpus.folder)
     with directories.temporary(f"{target}.incomplete") as unpacked:
         unpack(os.path.join(directory, archive.name), unpacked)
         source = os.path.join(unpacked, corpus.folder) if corpus.has_top_folder else unpacked
         if not os.path.isdir(source):
             raise errors.UserError(
-                f"{archive.name}: the archive has no folder {corpus.folder}, although its MD5 sum is "
-                "correct; please report this as a bug."
+                f"{archive.name}: the archive does not contain the folder {corpus.folder}, although its MD5 "
+                "sum is correct; please report this as a bug."
             )
         _merge(source, target)
     files.write_text(_marker(corpus, archive, directory), f"{archive.md5}  {archive.name}\n")
 
 
 def unpack(archive: str, directory: str) -> None:
-    """Unpacks a .tar.gz, whose checksum must have been verified, into an empty or a new directory.
+    """Unpacks a .tar.gz file with a verified checksum into an empty or new directory.
 
-    Devices are refused, as are names and links that lead outside the directory. Archives within the archive
-    (AISHELL-1 and aidatatang_200zh have one per speaker) are unpacked in place and then removed.
+    Device files are refused, as are names and links that lead outside the directory. Inner archives
+    (AISHELL-1 and aidatatang_200zh contain one per speaker) are unpacked in place and then removed.
 
     Raises:
-        UserError: the archive is damaged or has an entry that is refused.
+        UserError: the archive is damaged or contains an entry that is refused.
         OSError: the directory cannot be written to.
     """
     os.makedirs(directory, exist_ok=True)
@@ -180,7 +180,7 @@ def _extract(file: BinaryIO, path: str, directory: str) -> None:
 
 
 def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]:
-    """Yields the members of an archive; raises TarError if they are far too large or nested too deeply."""
+    """Yields the members of an archive; raises TarError if they are too large or nested too deeply."""
     room = max(_MIN_ROOM_BYTES, _MAX_RATIO * os.path.getsize(path))
     for member in tar:
         room -= member.size + tarfile.BLOCKSIZE
@@ -192,7 +192,7 @@ def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]
 
 
 def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
-    """Applies tarfile's "data" filter (PEP 706), and refuses links that older releases of it misjudge.
+    """Applies tarfile's "data" filter (PEP 706), and refuses links that its older releases misjudge.
 
     The text of a link's target shows where the link leads only if ".." occurs nowhere but at the beginning,
     and if no other link leads to the link's folder (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from absl import flags
 
-from estimator_asr.experiment import config, train_flags
+from estimator_asr.experiment import config, train_command
 from tfrecord_builder.program import config_flags
 
 # Each flag of the flag files of 0.1.0, with one of its values.
@@ -36,10 +36,10 @@ REPLACED = {
 
 def parse(*words):
     values = flags.FlagValues()
-    for config_class in (train_flags.RunConfig, config.Settings):
-        config_flags.define(config_class, values, train_flags.GROUPS)
+    for config_class in (train_command.RunConfig, config.Settings):
+        config_flags.define(config_class, values, train_command.GROUPS)
     values(["train", "--data_dir=DATA", "--model_dir=AM", *words])
-    config_flags.from_flags(train_flags.RunConfig, values)
+    config_flags.from_flags(train_command.RunConfig, values)
     return config_flags.from_flags(config.Settings, values)
 
 

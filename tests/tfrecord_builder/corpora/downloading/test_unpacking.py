@@ -13,7 +13,7 @@ import pytest
 from small_archives import DATA, FILES, SOUND, L, M, X, entry, folder, hard_link, link, pack
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora.downloading import archives, corpus_directory, fetch
+from tfrecord_builder.corpora.downloading import archives, fetch, unpacking
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def server(monkeypatch):
 
 
 def run(server, corpus, directory, parts=()):
-    return corpus_directory.download(corpus, str(directory), parts, server.address())
+    return unpacking.download(corpus, str(directory), parts, server.address())
 
 
 def error_of(server, corpus, directory, parts=()):
@@ -101,7 +101,7 @@ def test_a_corpus_that_was_not_downloaded_is_kept(server, tmp_path):
     os.makedirs(tmp_path / "data_x/wav")
     message = error_of(server, X, tmp_path)
     directory = tmp_path / "data_x"
-    assert f"--corpus_dir: {directory} exists and was not created by this program; use it as it is" in message
+    assert f"--corpus_dir: {directory} exists, but was not created by this program; build from it" in message
     assert server.asked == []
 
 
@@ -136,8 +136,8 @@ def test_an_unknown_part(server, tmp_path):
 def test_an_archive_without_the_folder(server, tmp_path):
     other = archives.Corpus("X", 7, "free", "data_y", X.archives)
     assert error_of(server, other, tmp_path) == (
-        "data_x.tgz: the archive has no folder data_y, although its MD5 sum is correct; please report this "
-        "as a bug."
+        "data_x.tgz: the archive does not contain the folder data_y, although its MD5 sum is correct; please "
+        "report this as a bug."
     )
 
 
@@ -159,7 +159,7 @@ def unpacked(tmp_path):
     def unpack_bytes(packed):
         archive = tmp_path / "a.tgz"
         archive.write_bytes(packed)
-        corpus_directory.unpack(str(archive), str(tmp_path / "out"))
+        unpacking.unpack(str(archive), str(tmp_path / "out"))
         return tmp_path / "out"
 
     return unpack_bytes
@@ -303,9 +303,9 @@ def test_python_without_tar_filters_uses_the_backport(tmp_path):
     code = (
         "import sys, tarfile\n"
         "if hasattr(tarfile, 'data_filter'): del tarfile.data_filter\n"
-        "from tfrecord_builder.corpora.downloading import corpus_directory\n"
-        "assert corpus_directory.tarfile.__name__ == 'backports.tarfile'\n"
-        "corpus_directory.unpack(*sys.argv[1:])"
+        "from tfrecord_builder.corpora.downloading import unpacking\n"
+        "assert unpacking.tarfile.__name__ == 'backports.tarfile'\n"
+        "unpacking.unpack(*sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, tmp_path / "a.tgz", tmp_path / "out"]
     done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Flags of estimator_asr.train that are no settings: directories and --size; the headings of its --help."""
+"""The flags of estimator_asr.train that are not settings (directories and --size), and headings of --help."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import dataclasses
 
 from tfrecord_builder.program import config_flags
 
-# The encoder's shape: small suits a few hours of audio, and large 150 hours on a GPU.
+# Shapes of the encoder: small suits a few hours of audio, and large suits 150 hours of audio and a GPU.
 SIZES = {
     "small": {"encoder_layers": 4, "encoder_units": 192, "encoder_inner_units": 512},
     "base": {"encoder_layers": 6, "encoder_units": 256, "encoder_inner_units": 512},
     "large": {"encoder_layers": 12, "encoder_units": 256, "encoder_inner_units": 1024},
 }
 _SHAPES = ", ".join(f"{'/'.join(map(str, shape.values()))} ({size})" for size, shape in SIZES.items())
-# What --help lists, by what a user wants to do; --helpfull lists all flags.
+# Flags that --help lists, grouped by what a user wants to do; --helpfull lists all flags.
 GROUPS = {
     "What to train": ("data_dir", "model_dir", "model", "warm_start_from", "seed"),
     "The model": (
@@ -53,7 +53,7 @@ class RunConfig(config_flags.Checked):
     size: str = config_flags.setting(
         "base",
         f"shape of the acoustic model as encoder_layers/encoder_units/encoder_inner_units: {_SHAPES}; the "
-        "flags of these names take precedence",
+        "flags with these names take precedence",
         choices=tuple(SIZES),
         presets=SIZES,
     )
