@@ -1,4 +1,4 @@
-"""Averages the weights of the best checkpoints, which usually makes fewer errors than any single one.
+"""Averages the weights of the best checkpoints; the average usually makes fewer errors than any of them.
 
     python -m estimator_asr.average --model_dir=AM [--num_checkpoints=5]
 
@@ -47,7 +47,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
     Raises:
-        errors.UserError: there are no best checkpoints, a checkpoint is damaged, or its variables differ.
+        errors.UserError: there are no best checkpoints, one is damaged, or their variables differ.
     """
     model = model_directory.open_model_directory(config.model_dir)
     entries, read_locks = _lock_best(config)
@@ -65,7 +65,7 @@ def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheck
 
 
 def _lock_best(config):
-    """Returns the best checkpoints and the locks that keep a running training from deleting them."""
+    """Returns the best checkpoints and the locks that keep a training run from deleting them."""
     while True:
         entries = best_checkpoints.read_best(config.model_dir)[: config.num_checkpoints]
         if not entries:
@@ -73,13 +73,13 @@ def _lock_best(config):
                 f"{os.path.join(config.model_dir, best_checkpoints.DIRECTORY)} has no best checkpoints; "
                 "train with a dev split first"
             )
-        with contextlib.suppress(FileNotFoundError):  # training has just replaced a checkpoint
+        with contextlib.suppress(FileNotFoundError):  # raised if training has just replaced a checkpoint
             prefixes = [best_checkpoints.prefix(config.model_dir, entry.step) for entry in entries]
             return entries, [locks.ReadLock(f"{prefix}.index") for prefix in prefixes]
 
 
 def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
-    """Returns the model's variables, each averaged over checkpoints of one training run, oldest first.
+    """Averages the model's variables over checkpoints of one training run; the oldest checkpoint comes first.
 
     Floats, including the moving averages of batch norm, are summed in float64 and keep their dtype. All other
     variables, such as the global step, are copied from the last checkpoint, except the optimizer's, which are

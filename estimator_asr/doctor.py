@@ -5,7 +5,8 @@
     python -m estimator_asr.doctor --data_dir=DATA --model_dir=AM
 
 The machine: versions, CUDA and cuDNN, devices (and why a GPU is not used), cores, memory and disk.
-The data: whether the directory is complete, and which utterances have the least CTC slack.
+The data: whether the directory is complete, and which utterances have the least CTC slack
+(frames after subsampling / frames that CTC needs).
 The model: whether it can be opened and fits the data, and whether its first batch matches the records.
 Speed: times a matrix product, the input pipeline alone, and ten training steps with the model's settings.
 
@@ -79,7 +80,7 @@ def show(sections: Iterable[tuple[str, Iterable[findings.Finding]]]) -> list[fin
     for title, lines in sections:
         print(f"\n{title}", flush=True)
         for finding in lines:
-            if finding.level == findings.PROBLEM and finding in shown:  # already reported
+            if finding.level == findings.PROBLEM and finding in shown:  # report a problem only once
                 continue
             print(f"  {finding.level:8} {finding.text}", flush=True)
             shown.append(finding)

@@ -1,4 +1,4 @@
-"""Recognises a split and scores it: metrics.json, hypotheses.tsv, hypotheses.jsonl and report.html.
+"""Recognises and scores a split; writes metrics.json, hypotheses.tsv, hypotheses.jsonl and report.html.
 
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
@@ -7,9 +7,10 @@
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, and
-an export in both. Hypotheses and references are compared as text, each utterance once. With --streaming, the
-model reads each recording chunk by chunk, and the report shows how long after a syllable its token appears.
---compare reads reports on the same utterances and tells whether the differences could be due to chance.
+an export in both. Hypotheses and references are compared as text, and each utterance counts once. With
+--streaming, the model reads each recording chunk by chunk, and the report shows how long after a syllable its
+token appears.
+--compare reads reports on the same utterances and says whether the differences could be due to chance.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class EvaluateConfig(config_flags.Checked):
     saved_model: Optional[str] = config_flags.setting(
         None, "export directory, or one version in it", checkpoints=True
     )
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated")
+    data_dir: tuple[str, ...] = config_flags.setting((), "comma-separated data directories")
     split: str = config_flags.setting("test", "split to evaluate on")
     output_dir: str = config_flags.setting(
         "", "directory for the report; an older report is replaced", required=True, local=True
@@ -87,7 +88,7 @@ class EvaluateConfig(config_flags.Checked):
         "matches",
     )
     compare: tuple[str, ...] = config_flags.setting(
-        (), "compare two or more reports on the same utterances (comma separated); no model is needed"
+        (), "compare two or more reports on the same utterances (separated by commas); no model is needed"
     )
 
     def __post_init__(self):
@@ -95,7 +96,7 @@ class EvaluateConfig(config_flags.Checked):
         if self.compare:
             return self._check_comparison()
         if not self.data_dir:
-            raise errors.UserError("--data_dir is missing; pass it (data directories, comma separated)")
+            raise errors.UserError("--data_dir is missing; pass it (comma-separated data directories)")
         if (self.model_dir is None) == (self.saved_model is None):
             problem = (
                 "neither --model_dir nor --saved_model is set; pass one of them"
@@ -143,7 +144,7 @@ class EvaluateConfig(config_flags.Checked):
         if len(set(self.compare)) < max(2, len(self.compare)):
             raise errors.UserError(
                 f"evaluate: --compare={','.join(self.compare)} must list two or more different reports, "
-                "comma separated"
+                "separated by commas"
             )
         if len(self.compare) > _MAX_COMPARED:
             raise errors.UserError(
@@ -160,11 +161,11 @@ def evaluate(config: EvaluateConfig) -> dict:
     """Recognises and scores the split, and writes the report; returns the contents of metrics.json."""
     infos = dataset_info.load_all(config.data_dir)
     if not any(config.split in info.splits for info in infos):
-        infos[0].shard_paths(config.data_dir[0], config.split)  # raises an error that lists existing splits
+        infos[0].shard_paths(config.data_dir[0], config.split)  # this raises an error that lists all splits
     data = dict(zip(config.data_dir, infos))
     if config.streaming:
         chunkwise.check_lengths(data, config.split)
-    report.create_output_dir(config.output_dir)  # fails early, before the slow part
+    report.create_output_dir(config.output_dir)  # an unusable directory fails here, before the slow part
     subject = _open_subject(config, data)
     version_dir = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
@@ -200,7 +201,7 @@ def _open_subject(config: EvaluateConfig, data: recognised_split.Data) -> recogn
         return recognised_split.open_model(config.model_dir, config.decoding, data, chunks)
     version_dir = recogniser.find_version(config.saved_model)
     token_type = export_info.load(version_dir).token_type
-    # References in the data are lowercase.
+    # Hotwords must be lowercase, like the references in the data.
     hotwords = [word.lower() for word in hotword_list.read_for(version_dir, token_type, config)]
     return recognised_split.open_version(version_dir, hotwords, data, config.streaming)
 

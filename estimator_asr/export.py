@@ -70,7 +70,7 @@ class ExportConfig(config_flags.Checked):
 
     format: tuple[str, ...] = config_flags.setting(
         (SAVED_MODEL,),
-        "formats to write, comma separated: saved_model, litert, onnx. The SavedModel is always written; "
+        "formats to write, separated by commas: saved_model, litert, onnx. The SavedModel is always written; "
         "litert and onnx are for machines without TensorFlow (docs/devices.md)",
     )
     weights: str = config_flags.setting(
@@ -81,14 +81,14 @@ class ExportConfig(config_flags.Checked):
     )
     data_dir: tuple[str, ...] = config_flags.setting(
         (),
-        "data directories, comma separated, to check that the export recognises utterances like the models",
+        "comma-separated data directories, to check that the export recognises utterances like the models",
     )
     split: str = config_flags.setting("dev", "split of --data_dir to compare the export and the models on")
     parity_utterances: int = config_flags.setting(
         24, "maximum number of utterances to compare", positive=True
     )
     report_dir: tuple[str, ...] = config_flags.setting(
-        (), "reports from evaluate, comma separated, whose error rates the model card lists", local=True
+        (), "reports from evaluate, separated by commas, whose error rates the model card lists", local=True
     )
     licence: str = config_flags.setting("", "licence of the model, such as CC-BY-4.0, for the model card")
 
@@ -125,7 +125,7 @@ class ExportConfig(config_flags.Checked):
         if self.other_formats and not self.data_dir:
             raise errors.UserError(
                 f"export: --format={','.join(self.format)} needs --data_dir, because a format is written "
-                "only if it recognises utterances like the SavedModel; pass --data_dir"
+                "only if its model recognises utterances as the SavedModel does; pass --data_dir"
             )
 
 
@@ -177,13 +177,14 @@ def _open(
     decoding = trained.model.decode.decoding
     if trained.model.config.acoustic.chunk_frames and decoding != "beam":
         logging.warning(
-            "export: decoding is %s, but streams need beam search, so the export will not stream", decoding
+            "export: decoding is %s, but streams need beam search, so the export will not support streams",
+            decoding,
         )
     if config.chunk_frames is not None and want == task_spec.ACOUSTIC:
         trained = trained.with_chunks(config.chunk_frames)
     if config.whisper_decoder and config.language_model_dir and decoding == "beam":
         return trained
-    # language_weight replaces whisper_language_weight, which applies to Whisper's decoder only.
+    # If Whisper's decoder is not used, language_weight applies instead of whisper_language_weight.
     decode = dataclasses.replace(trained.model.decode, whisper_weight=0.0)
     return trained._replace(model=dataclasses.replace(trained.model, decode=decode, whisper=None))
 

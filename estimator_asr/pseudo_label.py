@@ -3,12 +3,12 @@
     python -m estimator_asr.pseudo_label --saved_model=EXPORT --audio_dir=RECORDINGS --output_dir=CORPUS
         [--second_saved_model=EXPORT2] [--report_dir=REPORT --max_error_rate=0.05]
 
-An utterance is kept if its pinyin agrees with the best path of the acoustic model alone, and with a second
-teacher if there is one, and if its confidence is at least --min_confidence, or the minimum chosen from a
-report on dev. CORPUS then contains manifest.tsv for `build --corpus=manifest`, rejected.tsv, and
-.pseudo_label/, from which the same command continues an interrupted run, even with another --runner. If a
-file cannot be read, its name is printed to standard error, the other files are still transcribed, and the
-exit code is 1.
+EXPORT is the teacher, and EXPORT2 an optional second teacher. An utterance is kept if the teacher's pinyin
+agrees with the best path of its acoustic model alone and with any second teacher's pinyin, and if the
+confidence is at least --min_confidence, or the minimum chosen from a report on dev. CORPUS then contains
+manifest.tsv for `build --corpus=manifest`, rejected.tsv, and .pseudo_label/, from which the same command
+continues an interrupted run, even with another --runner. If a file cannot be read, its name is printed to
+standard error, the other files are still transcribed, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.program import config_flags, config_json, program
 from tfrecord_builder.storage import files, locks
 
-_COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")  # rejected.tsv
+# Columns of rejected.tsv.
+_COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")
 _JOB_DIR = ".pseudo_label"
 _NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
 
@@ -148,7 +149,7 @@ def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:
 
 
 def _choose_confidence(config: PseudoLabelConfig, teacher_dir: str) -> float:
-    """Returns the minimum confidence; if there is a report, prints and plots the candidates."""
+    """Returns the minimum confidence; if there is a report, prints and plots the minimums to choose from."""
     if config.report_dir is None:
         return config.min_confidence
     outputs, edits = _read_report(config.report_dir, teacher_dir)

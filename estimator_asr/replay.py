@@ -2,8 +2,8 @@
 
     python -m estimator_asr.replay --nan_dir=AM/nan/step-812
 
-The directory contains everything that is needed except the vocabularies, which are in the model directory
-above it. The batch is identical, including dropout and masks; the step runs on one device, in float32.
+The directory contains everything that is needed except the vocabularies, which are in the model directory AM.
+The batch is identical, including dropout and masks; the step runs on one device, in float32.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Replay(NamedTuple):
     """Results of a replayed step."""
 
     loss: float  # loss per label
-    gradient_norm: float  # norm before gradients are clipped
-    finding: Optional[nan_search.NonFiniteTensor]  # None if loss and gradients are finite
-    utterance_losses: list[float]  # loss per label for each utterance in a batch of its own
+    gradient_norm: float  # norm of the gradients before clipping
+    finding: Optional[nan_search.NonFiniteTensor]  # None if the loss and all gradients are finite
+    utterance_losses: list[float]  # loss per label of each utterance, run as a batch of its own
 
 
 def main(config: ReplayConfig) -> None:
@@ -109,8 +109,8 @@ def _restore(session, checkpoint):
     except (checkpoints.DamagedError, tf.errors.OpError, ValueError) as error:
         reason = getattr(error, "reason", "it belongs to another model")
         raise errors.UserError(
-            f"{checkpoint}: checkpoint cannot be loaded into the model of the directory above it ({reason}); "
-            "pass a step-N directory in MODEL_DIR/nan"
+            f"{checkpoint}: the checkpoint cannot be loaded into the model whose directory contains it "
+            f"({reason}); pass a step-N directory in MODEL_DIR/nan"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Serves an exported model over HTTP: TensorFlow Serving's and OpenAI's APIs, health, metrics, a web page.
+"""Serves an exported model over HTTP, with TensorFlow Serving's API, OpenAI's API, metrics and a web page.
 
     python -m estimator_asr.serve --saved_model=EXPORT [--port=8501] [--host=127.0.0.1]
 
@@ -58,7 +58,7 @@ def read_token(path: Optional[str]) -> Optional[str]:
     """Returns the token in a file, without surrounding white space; None if `path` is None.
 
     Raises:
-        errors.UserError: the file cannot be read, or does not contain a single word of ASCII characters.
+        errors.UserError: the file cannot be read, or its contents are not a single word of ASCII characters.
     """
     if path is None:
         return None

@@ -47,10 +47,10 @@ def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
 def _read_keras(path):
     """Reads the weights of a Keras HDF5 file: {"layer/weight": array}, in the order of the layers.
 
-    `model.save` puts the layers into the group model_weights, `save_weights` into the root. Both list the
-    layers in the attribute layer_names, and the weights of a layer in its attribute weight_names. A file
-    named *.weights.h5 has neither attribute: Keras numbers the layers of each class and their weights
-    (layers/dense_1/vars/0).
+    `model.save` puts the layers into the group model_weights, and `save_weights` puts them into the root. In
+    either case, the attribute layer_names lists the layers, and each layer's attribute weight_names lists its
+    weights. A file named *.weights.h5 has neither attribute: Keras numbers the layers of each class and their
+    weights (layers/dense_1/vars/0).
     """
     import h5py
 

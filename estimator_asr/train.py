@@ -40,13 +40,13 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.program import program, urls
 
 _EXIT_TERMINATED = 128 + 15  # the exit code that shells report for a process ended by SIGTERM
-_EXIT_FAILED = os.EX_SOFTWARE  # exit code of a worker in a cluster that may succeed after a restart, unlike 1
+_EXIT_FAILED = os.EX_SOFTWARE  # exit code of a cluster's worker; unlike 1, it means that a restart may help
 
 
 def main(run_config: train_command.RunConfig, settings: config_lib.Settings) -> int:
     """Trains a model; returns the exit code."""
     _set_up_logging()
-    # Messages append flags to this command, which is possible because the last value of a flag counts.
+    # Messages append flags to this command, which is possible because a repeated flag's last value counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
     return run(run_config.data_dir, run_config.model_dir, settings, command)
 
@@ -57,7 +57,7 @@ def run(data_dirs: Sequence[str], model_dir: str, settings: config_lib.Settings,
     `command` is the command line that started the program, which messages repeat.
 
     Raises:
-        errors.UserError: settings, data and model directory do not fit together; nothing was changed.
+        errors.UserError: the settings, data and model directory do not fit together; nothing was changed.
     """
     infos = dataset_info.load_all(data_dirs)
     config = build_config(settings, infos, data_dirs)

@@ -5,7 +5,7 @@
 
 Text and speech can be mixed (--data_dir=TEXT,DATA); each line counts as often as it occurs. tokens.arpa holds
 interpolated modified Kneser-Ney estimates in the ARPA format, which KenLM and SRILM also read. --prune=0,0,1
-omits the 3-grams that occur only once, often three in four; --prune=0 keeps all n-grams.
+omits the 3-grams that occur only once, often three quarters of them; --prune=0 keeps all n-grams.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TrainNgramConfig(config_flags.Checked):
     """Flags of train_ngram."""
 
     data_dir: tuple[str, ...] = config_flags.setting(
-        (), "data directories of text or speech, comma separated", required=True
+        (), "comma-separated data directories of text or speech", required=True
     )
     output_file: str = config_flags.setting(
         "", "ARPA file to write, compressed if its name ends in .gz; an older file is replaced", required=True
@@ -122,7 +122,7 @@ def read_sentences(data_dirs: Sequence[str], unit: str) -> Iterator[list[str]]:
 
 
 def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
-    """Yields a line for each order, with the numbers of n-grams kept and in the text, and the discounts."""
+    """Yields a line for each order: how many of the text's n-grams the model keeps, and the discounts."""
     for n, num_ngrams in enumerate(estimate.num_ngrams, start=1):
         num_kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
         discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])

@@ -95,7 +95,7 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
-    """Transcribes the recordings that earlier runs left; returns how many still have no transcript."""
+    """Transcribes the recordings that have no transcript yet; returns how many still have none afterwards."""
     version_dir, info, hotwords = _read_export(config)
     job = transcription_job.TranscriptionJob(
         config.output_dir, config.format, version_dir, info.sha256, hotwords
@@ -128,7 +128,7 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
         )
     loaded, model = _load(config)
     sample_rate = loaded.info.frontend.sample_rate
-    # Streams do not support hotwords, which are constants of the model.
+    # Hotwords are constants of the model, and streams do not support them.
     streams = None if model.constants else stream_client.find(loaded, "stream")
     if words:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
@@ -139,7 +139,7 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
 
 
 def _read_export(config: TranscribeConfig) -> tuple[str, export_info.ExportInfo, list[str]]:
-    """Returns the version's directory, its export.json and the hotwords; warns about missing tokens."""
+    """Returns the version's directory, export.json and hotwords; warns if the language model lacks tokens."""
     version_dir = recogniser.find_version(config.saved_model)
     info = export_info.load(version_dir)
     hotwords = hotword_list.read_for(version_dir, info.token_type, config)

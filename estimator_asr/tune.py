@@ -75,7 +75,7 @@ class TuneConfig(config_flags.Checked):
         "its decoder then proposes and ranks transcripts; needs --language_model_dir",
         local=True,
     )
-    data_dir: tuple[str, ...] = config_flags.setting((), "data directories, comma separated", required=True)
+    data_dir: tuple[str, ...] = config_flags.setting((), "comma-separated data directories", required=True)
     split: str = config_flags.setting(
         "dev", "split to tune on; do not tune on the split whose results you report"
     )
@@ -159,7 +159,7 @@ def _open_whisper(config, acoustic, language, source) -> trials.WhisperBench:
 
 
 def read_ngram(path: str, model: model_directory.ModelDirectory) -> back_off_arrays.BackOffArrays:
-    """Reads an n-gram model for a model's output vocabulary; logs words missing from the file."""
+    """Reads an n-gram model for a model's output vocabulary; logs which of its tokens the file lacks."""
     ngram_model, words = arpa.read(path), model.output_vocabulary.tokens
     warning = back_off.describe_missing(ngram_model, words, path)
     if warning:

@@ -15,10 +15,10 @@ from estimator_asr_runtime import errors, resampling, statuses
 
 _SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means a damaged header
 _BLOCK_NUMBERS = 1 << 18  # values (samples x channels) read at a time
-# Two MP3 frames whose headers start with the same bytes. Encoders may append up to 7 frames, and images in
-# tags can look like frames.
+# Two MP3 frames whose headers start with the same bytes. Encoders may append up to 7 frames to the audio, and
+# images in tags can look like frames.
 _FRAMES = re.compile(rb"(?s)(\xff[\xe2-\xe5\xf2-\xf5\xfa-\xfd])[\x10-\xef].{20,2880}?\1")
-_MAX_FRAME_PAIRS = 3  # if more pairs follow the end, they are audio
+_MAX_FRAME_PAIRS = 3  # more pairs than this after the end are audio
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
 _HEAD_BYTES = 1 << 20  # maximum size of the chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
@@ -80,7 +80,7 @@ def read(path: str, sample_rate: int, max_seconds: int) -> Audio:
 def _read_mono(sound: soundfile.SoundFile, most: int) -> np.ndarray:
     """Reads up to `most` samples, mixed to mono; the header may declare more samples than there are."""
     sound.seekable = lambda: False  # soundfile would seek, which fails for FLAC of unknown length
-    most = min(most, sound.frames)  # past the end, libsndfile would mistake a tag for damaged FLAC
+    most = min(most, sound.frames)  # past the end, libsndfile would mistake a tag for damaged FLAC audio
     block = np.empty([max(_BLOCK_NUMBERS // sound.channels, 1), sound.channels], np.float32)
     blocks, count = [np.zeros(0, np.float32)], 0
     while count < most and len(samples := sound.read(out=block[: most - count])):
@@ -98,7 +98,7 @@ def _is_longer(file: io.BufferedReader, kind: str) -> bool:
     content = file.read()
     if kind == "MP3":
         return len(_FRAMES.findall(content, position)) > _MAX_FRAME_PAIRS
-    is_cut = kind == "FLAC" and len(content) - position > 128  # size of an ID3v1 tag
+    is_cut = kind == "FLAC" and len(content) - position > 128  # an ID3v1 tag has 128 bytes
     return is_cut or len(_STREAMS[kind].findall(content)) > 1
 
 
@@ -119,13 +119,13 @@ def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
     start = _find_samples(wav)
     if not start:
         return sound, statuses.OK
-    wav[:4] = b"RIFF"  # RF64 stores the number of samples elsewhere
+    wav[:4] = b"RIFF"  # libsndfile would read the number of samples of an RF64 file elsewhere
     wav[start - 4 : start] = struct.pack("<I", len(wav) - start)
     return soundfile.SoundFile(io.BytesIO(wav + b"\0")), statuses.UNFINISHED  # pads the chunk to an even size
 
 
 def _find_samples(wav: bytearray) -> int:
-    """Returns the samples' byte offset, or 0 if there are none (then the chunks fill the file exactly)."""
+    """Returns the samples' byte offset in `wav`, or 0 if there are none (then its chunks fill it exactly)."""
     place, start = 12, 0
     while place + 8 <= len(wav) and (not start or _CHUNK_NAME.match(wav, place)):
         name, size = struct.unpack_from("<4sI", wav, place)

@@ -84,7 +84,7 @@ Graph = OnnxGraph | LiteRtGraph
 
 
 class Backend(NamedTuple):
-    """A graph format: the class that runs such graphs, their file suffix, and the library needed."""
+    """A graph format: the class that runs such graphs, their file suffix, and the library that it needs."""
 
     graph: type
     suffix: str

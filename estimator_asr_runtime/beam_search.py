@@ -93,8 +93,8 @@ def _select(decode: model_json.Decode, log_probs: np.ndarray) -> _Frames:
 def _find_best(values: np.ndarray, count: int) -> np.ndarray:
     """Returns the column indices of the `count` highest values in each row, best first, int64 [rows, count].
 
-    `values` is [rows, size]; equal values keep their order. Each row is cut into about 4 x count blocks. The
-    count-th highest block maximum is a lower bound, so values below this bound need not be sorted.
+    `values` is [rows, size]; equal values keep their order. Each row is cut into about 4 x count blocks. At
+    least `count` values reach the count-th highest of the blocks' maxima, so lower values are not sorted.
     """
     starts = np.arange(0, values.shape[1], max(values.shape[1] // (4 * count), 1))
     highest = np.maximum.reduceat(values, starts, axis=1)
@@ -120,7 +120,7 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
     places = np.argsort(-scores, kind="stable")[: decode.beam_width]
     places = places[scores[places] > -np.inf]
     before, ranks = np.divmod(places, 1 + count)
-    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # a token is meaningful only where is_new
+    is_new, tokens = ranks > 0, token_ids[ranks - 1]  # a token is valid only where is_new is True
     blank_probs, token_probs = ended[before] * ~is_new, _join(stay, extended, count)[places]
     norm = np.max(blank_probs + token_probs)
     hashes, moves = beam.hashes[before], zip(before.tolist(), tokens.tolist(), is_new.tolist())
@@ -140,8 +140,9 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
 def _extend(frames: _Frames, i: int, beam: _Beam):
     """Computes the probabilities of each prefix and of its extensions after frame i.
 
-    Returns the probabilities that the prefix is unchanged and ends with its last token, and that it ends with
-    a blank, both float32 [width]; and that each token extends the prefix, float32 [width, tokens].
+    Returns the probabilities of the unchanged prefix, over the paths that end with its last token, float32
+    [width], and over those that end with a blank, float32 [width]; and the probabilities of the prefix
+    extended by each token, float32 [width, tokens].
     """
     probs = beam.blank_probs + beam.token_probs
     # Skipped frames count as a blank before the next token.

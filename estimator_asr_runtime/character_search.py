@@ -1,7 +1,7 @@
-"""Beam search that chooses among the language model's characters with the help of an n-gram model.
+"""Beam search over the language model's candidates for each character of a sentence, with an n-gram model.
 
-Equivalent to estimator_asr/decoding/search/character_search.py. All hypotheses for an utterance are searched
-together.
+Equivalent to estimator_asr/decoding/search/character_search.py. The hypotheses for an utterance, one per row,
+are searched together.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _score_alternatives(lattice: Lattice, characters, states, num_tokens, scorer
     rows, length, count = lattice.characters.shape
     added, after = scorer.extend(states.reshape(-1, 1), lattice.characters.reshape(-1, count))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # characters with the candidate in their context
+    for offset in range(1, scorer.context_length + 1):  # later characters with the candidate in context
         following = np.pad(characters[:, offset:], [[0, 0], [0, min(offset, length)]])
         added, extended = scorer.extend(after, np.maximum(following.reshape(-1, 1), 0))
         place = (np.arange(length) + offset - num_tokens[:, None]).reshape(-1, 1)

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+")
 _TOKEN_TYPES = ("syllable", "toneless")
 _HEAD_START = np.float32(0.1)  # an incomplete phrase gets 0.1 x its boost x the fraction that has matched
 _HIGHEST_LOG_PROB = -1e-6  # limits log odds to about 14
-_HEARD = 6.0  # added to the boost before comparing it with other characters' log odds; see in_graph.py
+_HEARD = 6.0  # characters stay if their log odds exceed a boost by more than this; see in_graph.py
 _FORM = "WORD pin1 yin1 or, to set a boost, WORD pin1 yin1 6, with one syllable per character"
 
 
@@ -91,7 +91,7 @@ class HotwordScorer:
     def __init__(self, hotwords: Sequence[Hotword]):
         prefixes = {word.ids[:length] for word in hotwords for length in range(len(word.ids) + 1)}
         self._states = {ids: state for state, ids in enumerate(sorted({(), *prefixes}, key=len))}
-        # Maps each state and token id to the next state, unless that is the state after the token alone.
+        # Per state: {token id: next state}. Missing tokens lead to the state of the token alone, or to 0.
         self._after = self._list_transitions()
         self._potentials, completed = self._sum_boosts(hotwords)
         self._gains = self._potentials + completed
@@ -116,7 +116,7 @@ class HotwordScorer:
         return -self._potentials[states]
 
     def _back_off(self, ids: tuple[int, ...]) -> int:
-        """Returns the state of the longest proper suffix that has a state."""
+        """Returns the state of the longest proper suffix of `ids` that has a state."""
         return next(self._states[ids[i:]] for i in range(1, len(ids) + 1) if ids[i:] in self._states)
 
     def _list_transitions(self) -> list[dict[int, int]]:
@@ -150,7 +150,7 @@ def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[i
 
     Strings are kept if their log odds exceed the hotword's boost by more than 6.
     """
-    by_ids = {word.ids: word for word in reversed(hotwords)}  # if ids are equal, the first hotword counts
+    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of several with equal ids counts
     strings, probs, start = list(written.strings), written.probs.copy(), 0
     longest = max(map(len, by_ids), default=0)
     while start < len(ids):

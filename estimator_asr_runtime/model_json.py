@@ -46,7 +46,7 @@ class ModelJson:
 
     format: str  # one of FORMATS
     sample_rate: int  # Hz
-    max_seconds: int  # length of the longest utterance
+    max_seconds: int  # maximum length of an utterance
     min_samples: int  # samples in one frame; shorter audio counts as empty
     token_type: str  # a key of joining.JOININGS
     output_seconds: float  # frame shift of log_probs, in seconds
@@ -92,7 +92,7 @@ def load(directory: str) -> ModelJson:
 
 
 def _read(path: str) -> tuple[dict, bool]:
-    """Returns all fields except sha256, and True if sha256 is the digest of these fields."""
+    """Returns all fields except sha256, and whether sha256 is the digest of these fields."""
     _check_regular(path)
     try:
         with open(path, encoding="utf-8") as file:

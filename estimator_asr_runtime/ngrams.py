@@ -3,8 +3,9 @@
 Equivalent to ngrams/back_off.py and search/scorers.py in estimator_asr/decoding. A scorer has three methods:
 
     start()                      returns the state of the empty prefix, int
-    extend(states, token_ids)    returns the scores of token_ids, int [..., tokens], after states, int
-                                 [..., width], as float32 [..., width, tokens], and the next states
+    extend(states, token_ids)    returns the score, float32, of each token id after each state, and the next
+                                 states, both [..., width, tokens]; takes states, int [..., width], and
+                                 token_ids, int [..., tokens]
     finish(states)               returns the scores of ending the utterance, float32, shaped like states
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 
 class BackOffArrays(NamedTuple):
-    """The arrays of a back-off model; logarithms are natural, token ids index the token list.
+    """The arrays of a back-off model; logarithms are natural, and token ids are indices in the token list.
 
         log p(token | state) = log_probs[i], then next_states[i]   if keys[i] = state * num_tokens + token
                              = unigram_log_probs[token], then unigram_states[token]        if state is 0

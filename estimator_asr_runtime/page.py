@@ -1,7 +1,7 @@
 """Writes a web page that transcribes speech from the microphone entirely in the browser.
 
-The page contains the model's model.json with additions that web/model.js needs: rules for joining tokens, the
-library's entry in files, and n-gram models, each of whose arrays is stored in its own file:
+The page contains the model's model.json with additions that web/model.js needs: rules for joining tokens, an
+entry in files for onnxruntime-web (ort.wasm), and n-gram models, each of whose arrays has its own file:
 
 {"sample_rate": 16000, ..., "files": {"ort.wasm": {"num_bytes": 11905541, "sha256": "0a1b..."}, ...},
  "ngrams": {"acoustic": null, "language": {"order": 3, "start_state": 1, "arrays": {
@@ -14,7 +14,7 @@ import signal
 import sys
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback during imports
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback if Ctrl-C interrupts the imports
 
 import argparse
 import json
@@ -29,7 +29,7 @@ import numpy as np
 from estimator_asr_runtime import errors, joining, model, model_json, ngrams
 
 _WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
-# The WebAssembly-only build, which includes the loader; a single thread needs no other files.
+# onnxruntime-web's WebAssembly-only build, with its loader; a single thread needs no other files.
 _SCRIPT, _WASM = "ort.wasm.bundle.min.mjs", "ort-wasm-simd-threaded.wasm"
 _ARRAYS = tuple(name for name in ngrams.BackOffArrays._fields if name not in ("order", "start_state"))
 _EPILOG = """\
@@ -54,7 +54,7 @@ class Library(NamedTuple):
 
 
 def find_library(directory: str) -> Library:
-    """Returns the library's files, found in the npm package's directory or its subdirectory dist.
+    """Finds onnxruntime-web's two files in the npm package's directory or its subdirectory dist.
 
     Raises errors.UserError if a file is missing.
     """
@@ -111,7 +111,7 @@ def _check_output(path: str) -> None:
 
 
 def _write_whole(loaded: model.Model, library: Library, output_dir: str) -> int:
-    """Writes under a temporary name, then renames, so that the output directory is never incomplete."""
+    """Writes the page under a temporary name, then renames it; the output directory is never incomplete."""
     parent, name = os.path.split(os.path.abspath(output_dir))
     os.makedirs(parent, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
@@ -126,7 +126,7 @@ def _write_whole(loaded: model.Model, library: Library, output_dir: str) -> int:
 def _write_files(loaded: model.Model, library: Library, directory: str) -> int:
     """Writes all files into a new directory; returns their total size in bytes."""
     shutil.copytree(_WEB_DIR, directory)
-    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # some servers do not know the type of .mjs
+    copies = {library.script: "ort.js", library.wasm: "ort.wasm"}  # some servers lack a media type for .mjs
     os.mkdir(os.path.join(directory, "model"))
     for name in loaded.settings.files:
         if not name.endswith(".npz"):
@@ -163,7 +163,7 @@ def _read_settings(loaded: model.Model) -> dict:
 
 
 def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]:
-    """Writes an n-gram model's arrays; returns its entry for model.json, or None if it does not exist."""
+    """Writes an n-gram model's arrays; returns its entry for model.json, or None if there is none."""
     if getattr(loaded, f"{part}_ngram") is None:
         return None
     arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))

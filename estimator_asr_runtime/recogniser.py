@@ -66,7 +66,7 @@ class Recogniser:
         if waveform.dtype.kind != "f" or waveform.ndim != 1:
             kind = f"type {waveform.dtype} and rank {waveform.ndim}"
             raise errors.UserError(
-                f"the waveform has {kind}, expected float32 and rank 1 (full scale is 1); convert it"
+                f"the waveform has {kind}, expected type float32, rank 1 and full scale 1; convert it"
             )
         max_samples = settings.max_seconds * settings.sample_rate
         status = statuses.check(waveform, settings.min_samples, max_samples)

@@ -12,15 +12,15 @@ import math
 import numpy as np
 
 _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
-_CUTOFF = 0.957  # fraction of the lower Nyquist frequency
+_CUTOFF = 0.957  # cutoff frequency as a fraction of half the lower rate
 _BETA = 10.0  # shape of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019)
 _BLOCK = 64  # minimum output samples per block
-_MAX_PERIOD_SIZE = 1 << 19  # largest step x period for which a ratio counts as simple
+_MAX_PERIOD_SIZE = 1 << 19  # largest product step x period for which a ratio counts as simple
 _GROUP_NUMBERS = 1 << 20  # samples gathered at a time
 
 
 def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
-    """Resamples a waveform, float32 [num_samples]; removes frequencies above the lower Nyquist frequency.
+    """Resamples a waveform, float32 [num_samples]; removes frequencies above half the lower rate.
 
     Rates are in Hz. Returns float32 [round(num_samples x to_rate / from_rate)].
     """
@@ -30,7 +30,7 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     step, period = from_rate // common, to_rate // common  # input and output samples per period
     block = period * -(-_BLOCK // period) if step * period <= _MAX_PERIOD_SIZE else _BLOCK
     num_samples = (len(waveform) * period + step // 2) // step
-    cutoff = _CUTOFF / max(step / period, 1.0)  # fraction of the input's Nyquist frequency
+    cutoff = _CUTOFF / max(step / period, 1.0)  # relative to the input's Nyquist frequency
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)  # input samples on each side of an output sample
     times = np.arange(block) * step / period  # positions of the output samples, in input samples
     width = 2 * reach + block * step // period + 2  # input samples that a block depends on

@@ -1,6 +1,7 @@
 """Finds when each token was spoken, by the best CTC path through the tokens (Viterbi algorithm).
 
-Equivalent to estimator_asr/decoding/search/token_times.py; states as in Graves et al. (2006), section 4.1.
+Equivalent to estimator_asr/decoding/search/token_times.py. The states are those of Graves et al. (2006),
+section 4.1.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import signal
 import sys
 
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback during imports
+    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))  # no traceback if Ctrl-C interrupts the imports
 
 import argparse
 import json

@@ -19,7 +19,7 @@ class Written(NamedTuple):
     """The strings of one hypothesis, one for each token."""
 
     strings: tuple[str, ...]
-    score: np.float32  # log probability given the tokens; 0 without a language model
+    score: np.float32  # log probability of the strings, plus n-gram scores; 0 without a language model
     probs: np.ndarray  # float32 [num_tokens], probability of each string given its token
 
 
@@ -63,4 +63,5 @@ def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
     if not is_unknown or re.fullmatch(model.settings.syllable_pattern, token):
         return None
-    return token.lower() if model.settings.token_type == "toneless" else token  # toneless models use capitals
+    # Toneless models write Latin letters in upper case.
+    return token.lower() if model.settings.token_type == "toneless" else token

@@ -28,7 +28,7 @@ class UserError(ValueError):
 
 
 def store_failed(path: str, error: OSError) -> UserError:
-    """Returns an error that blames the disk or store that holds a file; the file itself may be intact."""
+    """Returns an error that blames a file's disk or object store; the file itself may be intact."""
     return UserError(
         f"{path} cannot be read ({error.strerror or error}); check the disk or object store, then run the "
         "command again. Finished work is kept."

@@ -83,7 +83,7 @@ def find(
     expected: stored_records.RecordSpec,
     utterance_id: Optional[str],
 ) -> LocatedRecord:
-    """Finds an utterance's record; if the id is None, finds the first record, preferably in train.
+    """Finds an utterance's record; if the id is None, finds the first record, searching train first.
 
     Raises:
         errors.UserError: there is no such record, its shard is missing, or the record is damaged.

@@ -5,7 +5,7 @@
 
 Reads every byte and every record, and prints one line per problem with the shard, the record's 0-based
 number and byte offset, and the utterance. The exit code is 1 if there is a problem. With --sample, the
-features of that many records are also extracted from the audio again and compared.
+features of that many records are also extracted from the audio again and compared with the stored ones.
 """
 
 from __future__ import annotations

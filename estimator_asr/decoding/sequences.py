@@ -53,13 +53,13 @@ def join_initials(sequences: Sequences) -> tuple[Sequences, tf.Tensor]:
 
 
 def spell(model: model_directory.ModelDirectory, file: str, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up ids (int32, any shape) in a vocabulary file of the model; returns strings, "" for -1."""
+    """Looks up ids (int32, any shape) in a vocabulary file of the model; returns strings, "" for id -1."""
     table = _table(model, file, tf.int64, tf.string, "")
     return table.lookup(tf.cast(ids, tf.int64))
 
 
 def find_ids(model: model_directory.ModelDirectory, file: str, strings: tf.Tensor) -> tf.Tensor:
-    """Looks up strings in a vocabulary file of the model; returns int32 ids, unknown_id for other strings."""
+    """Looks up strings in a vocabulary file of the model; returns int32 ids, or unknown_id if not found."""
     table = _table(model, file, tf.string, tf.int64, vocabulary.Vocabulary.unknown_id)
     return tf.cast(table.lookup(strings), tf.int32)
 

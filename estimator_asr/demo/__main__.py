@@ -1,4 +1,4 @@
-"""Runs every step on a synthesised corpus: speech, TFRecords, two models, a SavedModel, and transcripts.
+"""Runs every step: synthesises speech, and makes TFRecords, two models, a SavedModel, and transcripts.
 
     python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
 
@@ -26,7 +26,7 @@ from tfrecord_builder.program import config_flags, console, program
 
 _NUM_TRANSCRIBED = 10
 
-# Flags that each size adds to the command lines. 94 speakers are two speakers per eSpeak NG voice.
+# Flags that each size of the demo adds to its commands. 94 speakers: two for each eSpeak NG voice.
 SIZES: dict[str, dict[str, str]] = {
     "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
     "small": {
@@ -145,9 +145,9 @@ def main(config: DemoConfig) -> None:
 
 
 def exit_on(*numbers: signal.Signals) -> None:
-    """Makes signals raise SystemExit with exit code 128 + signal number, which also ends the stage."""
+    """Makes signals raise SystemExit with exit code 128 + signal number, which ends the running stage too."""
     for number in numbers:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+        if signal.getsignal(number) is not signal.SIG_IGN:  # under nohup, SIGHUP stays ignored
             signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
@@ -162,7 +162,7 @@ def find_flags_dir() -> pathlib.Path:
         if path.is_dir():
             return path
     raise errors.UserError(
-        f"demo: the flag files are missing in {checkout}; install the package again, or run from a checkout."
+        f"demo: the flag files are missing from {checkout}; install the package again or run from a checkout."
     )
 
 

@@ -4,8 +4,8 @@
 
 Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each containing {train,dev,test}.tsv
 with the columns hanzi and pinyin. A train sentence is spoken as often as it is sampled, so frequent sentences
-have several voices. The sentences in dev and test are distinct and do not occur in train, but train contains
-all their syllables and hanzi.
+are spoken by several voices. The sentences in dev and test are distinct and do not occur in train, but train
+contains all their syllables and hanzi.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def _sample_distinct(samples, count, is_allowed, excluded, flag):
         if sentence not in excluded and is_allowed(sentence):
             chosen[sentence] = None
     raise errors.UserError(
-        f"{flag}: the grammar produced only {len(chosen)} suitable sentences, expected {count}; "
+        f"{flag}: the grammar produced only {len(chosen)} suitable sentences, but {count} are needed; "
         "choose a smaller number, raise --num_train, or lower --min_occurrences."
     )
 
 
 def _coverage(train: Sequence[Sentence], min_occurrences: int) -> Callable[[Sentence], bool]:
-    """Returns a function that checks whether train contains each reading in a sentence often enough."""
+    """Returns a function that checks whether all readings in a sentence occur often enough in train."""
     counts = collections.Counter(reading for sentence in train for reading in _readings(sentence))
     return lambda sentence: all(counts[reading] >= min_occurrences for reading in _readings(sentence))
 

@@ -50,7 +50,7 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
             path.write_text(size, encoding="utf-8")
         elif former_size != size:
             raise errors.UserError(
-                f"--size is {size}, expected {former_size} as in {path}; "
+                f"--size is {size}, but {path} says {former_size}; "
                 f"remove {directory} or choose another --output_dir."
             )
         yield lock
@@ -131,16 +131,16 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
 
 
 def _execute(stage, output, keep_open):
-    """Runs a stage's program and returns the exit code."""
+    """Runs a stage's program and returns its exit code."""
     command = [sys.executable, "-m", stage.module, *stage.arguments]
-    # The program runs in its own session, so Ctrl-C reaches only this process, which sends it SIGTERM.
+    # Ctrl-C does not reach the program in its own session; this process gets it, and sends SIGTERM.
     options = {"stdout": output, "start_new_session": True, "pass_fds": keep_open}
     with subprocess.Popen(command, **options) as process:
         try:
             return process.wait()
         except BaseException:
             with contextlib.suppress(ProcessLookupError):  # the program has already ended
-                os.killpg(process.pid, signal.SIGTERM)  # includes the program's workers
+                os.killpg(process.pid, signal.SIGTERM)  # also stops the program's workers
             raise
         finally:
             process.wait()

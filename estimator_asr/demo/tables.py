@@ -1,4 +1,4 @@
-"""The tables that the demo prints at its end: transcripts, error rates, durations, and next commands."""
+"""The tables that the demo prints at the end: transcripts, error rates, durations, and next commands."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def next_commands(directory: pathlib.Path) -> list[str]:
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Pads each column to the width of its widest cell; a hanzi takes two columns of a terminal."""
+    """Pads each column to the width of its widest cell; a hanzi is two terminal columns wide."""
     width = tqdm.utils.disp_len
     widths = [max(map(width, column)) for column in zip(*rows)]
     padded = [[cell + " " * (wide - width(cell)) for cell, wide in zip(row, widths)] for row in rows]

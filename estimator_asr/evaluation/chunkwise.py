@@ -29,7 +29,7 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
         num_long = sum(count for length, count in lengths.items() if length > most)
         if num_long:
             raise errors.UserError(
-                f"{data_dir}: {num_long} utterances of split {split} are longer than {seconds} s, the limit "
+                f"{data_dir}: {num_long} utterances in split {split} are longer than {seconds} s, the limit "
                 f"of --streaming; omit --streaming, or build the data again with --max_seconds={seconds}"
             )
 
@@ -38,7 +38,7 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
 class ChunkwiseRecogniser:
     """A chunk-by-chunk replacement for a Recogniser; also returns each token's delay in seconds.
 
-    All other outputs are those after the last chunk.
+    All other outputs are the ones returned for the last chunk.
 
     The delay is measured from the end of the token's syllable, as found by recognising the whole recording.
     """
@@ -66,7 +66,7 @@ class ChunkwiseRecogniser:
         return {**outputs, delays.OUTPUT: seconds}
 
     def _sent_seconds(self, num_frames: np.ndarray, index: int) -> np.ndarray:
-        """Returns the seconds of audio that were sent when chunk `index` is complete, float64 [batch]."""
+        """Returns the seconds of audio sent when chunk `index` is complete, float64 [batch]."""
         sent_frames = np.minimum(num_frames, (index + 1) * self.chunk_frames)
         samples = (sent_frames - 1) * self.config.hop_samples + self.config.window_samples
         return samples / self.config.sample_rate

@@ -1,4 +1,4 @@
-"""Recognises a split with a model directory or an export, and scores each utterance once."""
+"""Recognises a split with a model directory or an export, and scores each utterance."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ class EvaluatedModel(NamedTuple):
     """A model to evaluate: a model directory or an export."""
 
     recogniser: recogniser.Recogniser | chunkwise.ChunkwiseRecogniser
-    spec: task_spec.TaskSpec  # the task, which defines whether the model reads audio
+    spec: task_spec.TaskSpec  # the task, which determines whether the model reads audio
     input: config_lib.InputConfig  # batch settings
-    measures: Mapping[str, tuple[str, str]]  # names of (reference, hypothesis) for each measure
-    facts: Mapping[str, object]  # facts for the report, strings or numbers
+    measures: Mapping[str, tuple[str, str]]  # the record feature and the output that each measure compares
+    facts: Mapping[str, object]  # what the report states about the model: strings or numbers
     vocabularies: attribution.KnownVocabularies
-    language: Optional[recogniser.Recogniser] = None  # language model that reads pinyin, in the same session
+    # The export's language model, which reads pinyin; it shares the session of `recogniser`.
+    language: Optional[recogniser.Recogniser] = None
     hotwords: Sequence[str] = ()  # hotwords that the recogniser uses
 
 
@@ -44,7 +45,7 @@ class RecognisedSplit(NamedTuple):
 
     measures: dict[str, list[utterances.ScoredUtterance]]
     outputs: list[dict]
-    pronunciations: dict[str, str]  # reference pronunciations by id; empty if the model reads audio
+    pronunciations: dict[str, str]  # reference pronunciation by utterance id; empty if the model reads audio
     on_reference_pinyin: list[utterances.ScoredUtterance]
 
 
@@ -71,7 +72,7 @@ def open_model(
         decoding: "beam" or "greedy"; if None, the model directory's setting is used.
         data: dataset_info of each data directory.
         chunk_frames: frames per chunk if recordings are read chunk by chunk, or 0 for as many as in training.
-            If None, the model reads each recording at once.
+            If None, the model reads each recording as a whole.
 
     Raises:
         errors.UserError: there is no checkpoint, the data have a different vocabulary or frontend, or
@@ -156,9 +157,9 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns a model's measures: for tokens if has_tokens is True, and for the characters in transcripts.
+    """Returns a model's measures: of tokens if has_tokens is True, and of characters if transcripts have any.
 
-    Characters are measured only if token_type, the type of the units in a transcript, is character or bpe.
+    Transcripts have characters if token_type, the type of their units, is character or bpe.
     """
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 

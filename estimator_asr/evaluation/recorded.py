@@ -64,7 +64,7 @@ class RecordedRecogniser:
                 reason = str(error)
         raise errors.UserError(
             f"evaluate: {utterance_id}: --format needs the recording, which cannot be read ({reason}); move "
-            "the corpus back to its original place, or omit --format"
+            "the corpus back to its original location, or omit --format"
         )
 
 

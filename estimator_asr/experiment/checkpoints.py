@@ -45,7 +45,7 @@ def stated(path: str) -> Optional[str]:
     """Returns the prefix in the state file, even if the checkpoint is gone; None if no valid file exists."""
     try:
         state = tf.train.get_checkpoint_state(path)
-    except ValueError:  # the file is empty or not text
+    except ValueError:  # the file is empty or is not text
         return None
     return state.model_checkpoint_path if state else None
 
@@ -177,7 +177,7 @@ def check(checkpoint: str, model: model_directory.ModelDirectory) -> None:
         if model.characters:
             classes = f"{model.characters.size} characters in {dataset_info.CHARACTERS_FILE}"
         raise errors.UserError(
-            f"{checkpoint}: the output layer has {num_classes} classes, expected {model.num_classes} "
+            f"{checkpoint}: the output layer has {num_classes} classes instead of {model.num_classes} "
             f"({classes}), because the checkpoint was trained with another vocabulary; restore that "
             "vocabulary, or train a new model in another --model_dir"
         )
@@ -232,7 +232,7 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
 
 
 def find_model_variables(names: Iterable[str]) -> list[str]:
-    """Returns the sorted names of the model's variables and the global step among a checkpoint's names.
+    """Returns, sorted, the names in a checkpoint that belong to the model's variables or the global step.
 
     The names of slots, which start with a variable's name (a/kernel/Adam), and of the optimizer's scalars,
     which have no scope, are left out.

@@ -11,8 +11,8 @@ from tfrecord_builder.audio import pretrained_encoder
 from tfrecord_builder.program import config_flags
 
 setting, constant = config_flags.setting, config_flags.constant
-FULL = "full"  # value of AcousticConfig.softmax: cross-entropy over all tokens
-CHUNK_FRAMES = (16, 64)  # shortest and longest chunk of a streaming model, in frames (160 and 640 ms)
+FULL = "full"  # value of AcousticConfig.softmax for cross-entropy over all tokens
+CHUNK_FRAMES = (16, 64)  # shortest and longest chunks of a streaming model, in frames (160 and 640 ms)
 CHUNK_STEP = 4  # input frames per output frame of a streaming encoder; chunk lengths are multiples of it
 
 
@@ -37,7 +37,7 @@ class AcousticConfig(config_flags.Checked):
     )
     attention_heads: int = constant(4)
     conv_kernel_size: int = constant(15)  # width of the Conformer's convolution, in subsampled frames; odd
-    subsampling_channels: int = constant(32)  # encoders conformer and transformer
+    subsampling_channels: int = constant(32)  # only for the encoders conformer and transformer
     chunk_frames: int = setting(
         0,
         "encoders conformer and transformer: frames per chunk of a streaming model, 16 to 64 (32 frames "
@@ -214,7 +214,7 @@ class InputConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(config_flags.Checked):
-    """All settings of a training run, by section of config.json."""
+    """All settings of a training run; each field is a section of config.json."""
 
     acoustic: AcousticConfig = AcousticConfig()
     language: LanguageConfig = LanguageConfig()

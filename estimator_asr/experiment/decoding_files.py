@@ -1,4 +1,4 @@
-"""Decoding files of a model directory: decoding.json (the settings found by tune), and the models for them.
+"""Decoding files of a model directory: decoding.json (settings found by tune) and the models that they use.
 
 ngram-HASH.npz is an n-gram model, and whisper-HASH.npz is Whisper's decoder. Every new model gets a new file
 name, and decoding.json, which contains the hashes, is replaced atomically. The settings and models therefore
@@ -37,7 +37,7 @@ WHISPER_FIELDS = (
 )
 _FILES = "{}-*.npz"
 _NAMES = ("ngram", "whisper")
-_WEIGHTS = "weights/"  # prefix of the variables in the file of Whisper's decoder
+_WEIGHTS = "weights/"  # prefix of the variables' names in the file of Whisper's decoder
 _TUNE_AGAIN = "restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
 
 

@@ -1,4 +1,4 @@
-"""The only module that imports tf.estimator; works with every TensorFlow release in tensorflow_release.
+"""The only module that imports tf.estimator; works with the TensorFlow releases in tensorflow_release.py.
 
 TensorFlow 2.15 is the last release that includes tf.estimator. For later releases, the same code comes from
 the package tensorflow-estimator 2.15. Three modules must be replaced before that package is imported:

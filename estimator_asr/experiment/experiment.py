@@ -84,7 +84,7 @@ class ExperimentConfig(config_lib.Settings):
                 "python -m estimator_asr.train --model_dir=DIR"
             ) from None
         except (OSError, ValueError) as error:
-            raise errors.UserError(f"{path} is not valid JSON ({error}); restore it from a copy") from error
+            raise errors.UserError(f"{path}: cannot be read ({error}); restore it from a copy") from error
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             raise errors.UserError(
                 f"{path} does not have format version {FORMAT_VERSION}; train a new model in another "

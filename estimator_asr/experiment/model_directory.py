@@ -52,7 +52,7 @@ def open_model_directory(path: str) -> ModelDirectory:
     """
     if not os.path.isdir(path):
         raise errors.UserError(
-            f"{path}: model directory does not exist; train a model with python -m estimator_asr.train "
+            f"{path}: the model directory does not exist; train a model with python -m estimator_asr.train "
             f"--model_dir={path}"
         )
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
@@ -76,8 +76,8 @@ def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: s
         got = str(getattr(whisper, f"{name}_sha256"))
         if got != want:
             raise errors.UserError(
-                f"{where}: sha256 of its {name} is {got[:12]}, expected {want[:12]} as in {path}; remove "
-                "decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
+                f"{where}: the sha256 of its {name} is {got[:12]}, expected {want[:12]} as in {path}; "
+                "remove decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
             )
 
 
@@ -153,7 +153,7 @@ def check_data(
 def refuse_difference(
     data_dir: str, path: str, pairs: Mapping[str, tuple], vocabulary_dir: str, model: Any
 ) -> None:
-    """Raises errors.UserError if the data differ from the model; the message lists flags for matching data.
+    """Raises errors.UserError if the data differ from the model; the message says how to build data that fit.
 
     Args:
         data_dir, path: paths of the data and the model.
@@ -180,7 +180,7 @@ def refuse_difference(
 
 
 def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str] = None) -> None:
-    """Writes a model directory without checkpoints: config.json, vocabularies and, if any, a frozen encoder.
+    """Writes a model directory without checkpoints: config.json, vocabularies and the frozen encoder, if any.
 
     Vocabularies and encoder are copied from `source_dir`. If `source_dir` is None, they are copied from the
     model's directory, together with its decoding files.
@@ -214,7 +214,7 @@ def _vocabulary_files(config):
 
 
 def _open(path, config, source):
-    """Reads the vocabularies in `path`, and checks their hashes against `config`; errors cite `source`."""
+    """Reads the vocabularies in `path`, and checks their hashes against `config`, read from `source`."""
     tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
     characters, readings = None, None
     if config.spec.writes_characters:
@@ -235,7 +235,7 @@ def _open(path, config, source):
 
 
 def _describe_difference(got, want):
-    """Returns both values for a message; a dataclass is reduced to text that lists the fields that differ."""
+    """Returns two values for a message; dataclasses become text with only the fields that differ."""
     sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
     if not any(sides):
         return got, want

@@ -1,4 +1,4 @@
-"""The flags of estimator_asr.train that are not settings (directories and --size), and headings of --help."""
+"""The flags of estimator_asr.train that are not settings (directories, --size), and headings for --help."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class OptimizerConfig(config_flags.Checked):
         positive=True,
     )
     plateau_evaluations: int = constant(3)  # evaluations without a lower error rate before the rate decays
-    plateau_factor: float = constant(0.5)  # factor by which the rate then decays
+    plateau_factor: float = constant(0.5)  # factor by which the plateau schedule multiplies the rate
     momentum: float = constant(0.9)  # decay of the accumulated gradient
     adam_beta1: float = constant(0.9)  # Adam's values are from Vaswani et al. 2017, section 5.3
     adam_beta2: float = constant(0.98)
@@ -72,8 +72,8 @@ class OptimizerConfig(config_flags.Checked):
         if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
             raise errors.UserError(
                 f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
-                f"has {len(self.decay_boundary_epochs)}, expected one more factor than boundaries; "
-                "the first factor applies before the first boundary."
+                f"has {len(self.decay_boundary_epochs)}; there must be one more factor than there are "
+                "boundaries, because the first factor applies before the first boundary."
             )
         if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
             raise errors.UserError(
@@ -162,12 +162,12 @@ class StoppingConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class WatchConfig(config_flags.Checked):
-    """Settings for checks on data, model and training."""
+    """Settings for checks on the data, the model and its training."""
 
     watchdog: bool = setting(
         True, "watch losses, hypotheses and gradients; alarms name the likely cause and the next command"
     )
-    # The watchdog raises an alarm if the loss is constant for this many steps and 5 % of all steps.
+    # An alarm is raised if the loss is constant for this many steps or 5 % of all steps, whichever is more.
     constant_loss_steps: int = constant(500)
     skip_bad_batches: int = setting(
         0, "maximum number of steps with NaN or Inf to skip; one more such step ends training", minimum=0

@@ -22,7 +22,7 @@ WARMUP_FILE = "tf_serving_warmup_requests"  # the file name that TensorFlow Serv
 _SIGNATURE = "serving_default"
 _WARMUP_SECONDS = (1, 5)  # length of the recording in each request
 _WARMUP_PEAK = 0.01  # loud enough not to be rejected as silent
-# Batches are small because every recording is padded to the longest, up to three minutes (docs/export.md).
+# Batches are small: all recordings are padded to the longest in the batch, up to 3 minutes (docs/export.md).
 _BATCHING = """max_batch_size { value: 4 }
 batch_timeout_micros { value: 10000 }
 max_enqueued_batches { value: 64 }

@@ -61,8 +61,8 @@ def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints:
         is_checkpoint = checkpoint and os.path.realpath(checkpoint) in map(os.path.realpath, checkpoints)
         if not is_checkpoint and not _are_equal(model, version_dir):
             raise errors.UserError(
-                f"export: --report_dir={directory} is a report on {checkpoint or model}, not on "
-                f"{' or '.join(checkpoints)}, or on an export of the same models; evaluate the exported "
+                f"export: --report_dir={directory} is a report on {checkpoint or model} instead of "
+                f"{' or '.join(checkpoints)} (or an export of the same models); evaluate the exported "
                 "models, and pass the new report"
             )
 

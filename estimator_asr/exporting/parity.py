@@ -42,14 +42,14 @@ class Certificate:
 
     num_utterances: int
     num_recordings: int
-    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # number per signature
-    num_ties: int = 0  # comparisons whose texts differ but have equal scores within the tolerance
-    largest_difference: float = 0.0  # maximum over scores and times
+    comparisons: dict[str, int] = dataclasses.field(default_factory=dict)  # comparison counts by signature
+    num_ties: int = 0  # comparisons in which two different texts have equal scores (within the tolerance)
+    largest_difference: float = 0.0  # largest difference between scores or times
     tolerance: float = TOLERANCE
     rank_tolerance: float = TOLERANCE  # tolerance for n-best scores
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
-    # Number of n-best scores to compare; if None, all. Whisper may propose a different, equally good text.
+    # Number of n-best scores to compare; if None, all. It is 1 with Whisper, as equally good ones may differ.
     num_best: Optional[int] = None
     data: str = ""  # data directories and split that the utterances come from
 
@@ -60,7 +60,7 @@ class Certificate:
         )
 
     def compare(self, where: str, expected: Mapping, got: Mapping, advice: str = _ADVICE) -> None:
-        """Compares the outputs for one utterance; if they differ, raises UserError, ending with `advice`."""
+        """Compares one utterance's outputs; if they differ, raises a UserError that ends with `advice`."""
         if got["status"] != statuses.OK:
             raise errors.UserError(f"{where}: status is {got['status']}, expected ok. {advice}")
         if self._is_tie(expected, got):
@@ -74,7 +74,7 @@ class Certificate:
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
             pairs += [(one[name], other[name]) for name in _CHARACTER_FIELDS]
-        # Scores are compared by rank because texts with equal scores may swap places and the last may differ.
+        # Scores are compared by rank: texts with equal scores may swap places, and one may be cut off.
         scores = ([text["score"] for text in side["n_best"][: self.num_best]] for side in (expected, got))
         ranks = list(itertools.zip_longest(*scores, fillvalue=np.nan))
         for compared, tolerance in ((pairs, self.tolerance), (ranks, self.rank_tolerance)):
@@ -96,7 +96,7 @@ class Certificate:
 
 
 def _difference(expected: float, got: float) -> float:
-    """Returns the difference between two numbers, relative to |expected| if above 1, or infinity for NaN."""
+    """Returns the difference, relative to |expected| if that is above 1; infinity instead of NaN."""
     difference = abs(got - expected) / max(1.0, abs(expected))
     return difference if difference == difference else np.inf
 
@@ -120,7 +120,7 @@ def certify(
         recorded = list(zip(with_audio, _recognise_each(model, fbanks)))
     weight = acoustic.model.decode.whisper_weight
     num_best = 1 if weight else None
-    # The score from Whisper's decoder has the same rounding error, multiplied by the decoder's weight.
+    # N-best scores add whisper_weight times the score from Whisper's decoder, which has the same tolerance.
     tolerance = ENCODER_TOLERANCE if acoustic.model.config.frontend.encoder else TOLERANCE
     options = {"num_best": num_best, "tolerance": tolerance, "rank_tolerance": tolerance * (1 + weight)}
     certificate = Certificate(len(utterances), len(with_audio), **options)

@@ -18,7 +18,7 @@ class ParityUtterance(NamedTuple):
     """An utterance to recognise; `waveform` is None if it is unreadable or if the record is augmented."""
 
     utterance_id: str
-    fbank: np.ndarray  # float32 [num_frames, num_bins], as stored
+    fbank: np.ndarray  # float32 [num_frames, num_bins], as stored in the record
     waveform: Optional[np.ndarray]  # float32 [num_samples], at the model's sample rate
 
 

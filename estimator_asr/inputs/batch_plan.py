@@ -16,7 +16,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import buckets, input_progress, record_index
 
 _INTERLEAVED_SHARDS = 16
-_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
+_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for every batch size
 
 
 def plan_batches(
@@ -27,12 +27,13 @@ def plan_batches(
     start: input_progress.InputPosition,
     training: bool = True,
 ) -> tf.data.Dataset:
-    """Plans batches from `start` on, for endless epochs; epoch e is shuffled with the seed `seed + e`.
+    """Plans the batches of endless epochs, beginning at `start`; epoch e is shuffled with `seed + e` as seed.
 
     If `training` is False, plans a single epoch in shard order.
 
     Returns:
-        Dataset of (position int64 [2]: seed + epoch, index in the epoch; record numbers int64 [batch]).
+        Dataset of (position, record numbers): position is int64 [2], seed + epoch and the batch's index in
+        the epoch; the record numbers are int64 [batch].
     """
 
     def cut_epoch(numbers):
@@ -69,7 +70,7 @@ def cut(bucketing: buckets.Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, 
     Returns:
         (rows, begins, ends), all int64: batch i consists of the records rows[begins[i] : ends[i]].
     """
-    bucket = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 for a linear-time sort
+    bucket = np.searchsorted(bucketing.bucket_ends, lengths).astype(np.int16)  # int16 sorts in linear time
     rows = np.argsort(bucket, kind="stable")
     counts = np.bincount(bucket, minlength=len(bucketing.batch_sizes))
     bounds = []

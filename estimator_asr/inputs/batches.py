@@ -51,7 +51,7 @@ def finish(
         position: int64 [2], seed + epoch and the batch's index in the epoch; also the batch's random seed.
         shard: the replica's rows in the whole batch.
         num_rows: int32 [], number of rows in the whole batch.
-        training: if True, masks the features, adds `seed`, and leaves out the texts.
+        training: if True, masks the features, adds the feature `seed`, and leaves out the texts.
     """
     batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)
     batch.pop("duration_ms", None)
@@ -114,7 +114,7 @@ class MaskDraws(NamedTuple):
 def draw_masks(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> MaskDraws:
     """Samples random numbers for the masks of a batch; `seed` is int64 [2]."""
 
-    def sample(count, seed):  # XLA has a different default algorithm
+    def sample(count, seed):  # XLA's default random number generator differs
         return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
 
     return MaskDraws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))

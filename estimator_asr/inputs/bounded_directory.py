@@ -18,11 +18,11 @@ from tfrecord_builder.storage import locks
 INCOMPLETE = ".incomplete"  # suffix that files.writing adds while a file is being written
 LOCK = ".lock"  # suffix of the lock files
 FULL = (errno.ENOSPC, errno.EDQUOT)  # error codes for a full disk or an exceeded quota
-_ABANDONED_SECONDS = 3600  # an older incomplete file is no longer being written
+_ABANDONED_SECONDS = 3600  # an incomplete file older than this is no longer being written
 
 
 def hold(path: str) -> Optional[locks.ReadLock]:
-    """Returns a lock that prevents removal of the file until it is released; None if the file is missing."""
+    """Returns a lock that, until released, prevents removal of the file; None if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(path)
         return locks.ReadLock(path)
@@ -53,7 +53,7 @@ def count_bytes(directory: str) -> int:
 
 
 def _list(directory):
-    """Returns (status, path) for each file, least recently used first."""
+    """Returns (os.lstat result, path) for each file that is not a lock, least recently used first."""
     while True:
         names = [name for name in os.listdir(directory) if not name.endswith(LOCK)]
         paths = [os.path.join(directory, name) for name in names]

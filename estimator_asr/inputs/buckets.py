@@ -1,8 +1,8 @@
 """Length buckets: a batch contains utterances of similar length, all from one bucket.
 
 For given settings, buckets and batch sizes depend only on the histogram {length: number of utterances}. An
-epoch therefore has the same number of batches in any order and on any machine, and `epoch, index =
-divmod(batches consumed, batches_per_epoch)`.
+epoch therefore has the same number of batches in any order and on any machine, and the current
+position is `epoch, index = divmod(batches consumed, batches_per_epoch)`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-# The search takes time quadratic in the number of lengths; beyond this number, similar lengths are grouped.
+# The search takes time quadratic in the number of lengths. Beyond this limit, similar lengths are grouped.
 _MAX_LENGTHS = 256
 
 
@@ -68,7 +68,7 @@ def count(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> lis
 
 
 def padding_fraction(length_counts: Mapping[int, int], bucket_ends: tuple[int, ...]) -> float:
-    """Returns the fraction of an epoch's frames or tokens that is padding up to the buckets' ends."""
+    """Returns what fraction of an epoch is padding if each utterance is padded to the end of its bucket."""
     padded = sum(end * number for end, number in zip(bucket_ends, count(length_counts, bucket_ends)))
     return 1.0 - sum(length * number for length, number in length_counts.items()) / max(padded, 1)
 
@@ -83,8 +83,8 @@ def _group(length_counts):
 
 
 def _find_cheapest_ends(lengths, cumulative, num_buckets):
-    """Finds bucket ends by dynamic programming; cost[j] is the least padded size up to lengths[j]."""
-    # volume[i, j]: padded size of a bucket with lengths i+1 to j; infinite if it would be empty.
+    """Finds bucket ends by dynamic programming; cost[j] is the least size up to lengths[j], with padding."""
+    # volume[i, j]: padded size of a bucket for lengths[i + 1] to lengths[j]; infinite if that is empty.
     volume = lengths[None, :] * (cumulative[None, :] - cumulative[:, None]).astype(np.float64)
     volume[np.tril_indices(len(lengths))] = np.inf
     cost = lengths * cumulative.astype(np.float64)

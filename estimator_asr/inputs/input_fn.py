@@ -34,7 +34,7 @@ from tfrecord_builder.program import cpu, progress_bar
 _PREFETCHED_BATCHES = 4
 # Use at least 2 threads, because one may wait for the disk, and at most 16, because each holds a batch.
 _MIN_THREADS, _MAX_THREADS = 2, 16
-_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for each number of rows
+_uncompiled = tf.xla.experimental.jit_scope(compile_ops=False)  # XLA would recompile for every batch size
 
 
 def build_input_fn(

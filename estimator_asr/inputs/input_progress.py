@@ -1,8 +1,8 @@
 """Computes the position in the training data from the global step: the epoch, and the batch within it.
 
-Epoch and batch are the quotient and remainder of batches consumed / batches per epoch. If the batches, data
-or seed differ from those of the previous run, the interrupted epoch starts again, and batches are counted
-from its new start. The step and epoch of that start are stored in MODEL_DIR/input_progress.json.
+The epoch and the batch are the quotient and remainder of batches consumed / batches per epoch. If the
+batches, data or seed differ from those of the previous run, the interrupted epoch starts again, and batches
+are counted from its new start. The step and epoch of that start are stored in MODEL_DIR/input_progress.json.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ START = InputPosition(0, 0)
 class InputProgress:
     """A position in the data, counted in batches from the start of an epoch."""
 
-    first_step: int  # global step at the start of that epoch
-    epoch: int  # number of that epoch
+    first_step: int  # global step at the start of the epoch from which batches are counted
+    epoch: int  # number of the epoch that began at first_step
     order_sha256: str  # hash of everything that determines the order: data, seed, shuffling
     bucketing: buckets.Bucketing  # buckets and batch sizes
     batches_per_step: int  # batches per update of the weights

@@ -22,15 +22,15 @@ from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-# Maximum number of open shards. batch_plan.py interleaves 16; the shards before and after are also open.
+# Maximum number of open shards: batch_plan.py interleaves 16, and those before and after them are open too.
 _MAX_OPEN = 48
-_NUM_AHEAD = 64  # batches whose shards are opened ahead of time
+_NUM_AHEAD = 64  # number of batches whose shards are opened ahead of time
 
 
 class RecordIndex(NamedTuple):
     """Positions and lengths of all records except those of length 0; needs 16 bytes per record."""
 
-    firsts: np.ndarray  # int64 [shards + 1], number of each shard's first record, and the number of records
+    firsts: np.ndarray  # int64 [shards + 1], index of each shard's first record, then the number of records
     offsets: np.ndarray  # int64 [records], position of the record in its shard, in bytes
     sizes: np.ndarray  # int32 [records], size of the serialised record, in bytes
     lengths: np.ndarray  # int32 [records], length in frames or tokens
@@ -109,7 +109,7 @@ class RecordReader:
         return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
 
     def open_ahead(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Opens shards ahead of time; the last component of each element must contain record numbers."""
+        """Returns `dataset`, but opens shards ahead of time; each element must end with record numbers."""
 
         def fetch(*element):
             opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
@@ -143,7 +143,7 @@ class RecordReader:
             raise ValueError(f"{schema.DAMAGED}: {where}: {error}") from None
 
     def _open_shard(self, shard):
-        with self._fetching:  # limits copies that are not open yet, because the cache might remove them
+        with self._fetching:  # limits the number of copies not yet open, which the cache might remove
             return _OpenFile(os.open(self._cache.fetch(self._shards[shard]), os.O_RDONLY))
 
 

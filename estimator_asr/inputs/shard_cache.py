@@ -32,7 +32,7 @@ _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
 _MAX_GB = config_lib.InputConfig.shard_cache_gb
 _RETRY_SECONDS = 60
 _PAUSE_SECONDS = 2
-_MAX_ATTEMPTS = 100  # limit for a store that sends some data in each attempt but never all
+_MAX_ATTEMPTS = 100  # limit for an object store that sends some data in every attempt but never all of it
 _NUM_COPIES = 2  # a damaged copy is downloaded again once
 
 
@@ -59,7 +59,7 @@ def _open_cache(shards, max_gb, directory) -> ShardCache:
 class ShardCache:
     """Local copies for one reader. Every reader has its own cache, but all caches share one directory.
 
-    The cache holds the shards that it fetched last; other copies are removed if a download needs space.
+    The cache holds the shards that it fetched most recently; others may be removed if a download needs space.
     """
 
     def __init__(self, max_gb: float = _MAX_GB):
@@ -73,8 +73,8 @@ class ShardCache:
         """Returns the local path of a shard, after downloading the shard if there is no copy.
 
         Raises:
-            errors.UserError: the store fails for a minute, the shard does not match dataset_info.json, the
-                disk is full or not writable, or `max_gb` is too small.
+            errors.UserError: the object store fails for a minute, the shard does not match dataset_info.json,
+                the disk is full or not writable, or `max_gb` is too small.
         """
         if not urls.is_remote(shard.path):
             return shard.path
@@ -141,7 +141,7 @@ def download(shard: splits.DataShard, target: str) -> None:
 
     Raises:
         errors.UserError: the shard's size or sha256 differs from dataset_info.json.
-        OSError: the store fails for a minute or has no such file, or the file cannot be written.
+        OSError: the object store fails for a minute or has no such file, or `target` cannot be written.
     """
     wrong = f"does not match the size and sha256 in {dataset_info.INFO_FILE}"
     for _ in range(_NUM_COPIES):
@@ -153,7 +153,7 @@ def download(shard: splits.DataShard, target: str) -> None:
 
 
 def _copy(shard, target):
-    """Downloads a shard; if the store fails, retries until the store has sent nothing for a minute."""
+    """Downloads a shard; after an error, retries until the object store has sent nothing for a minute."""
     end = None
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         os.truncate(target, shard.num_bytes)  # an earlier attempt may have made the file longer

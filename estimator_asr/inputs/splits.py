@@ -71,7 +71,7 @@ class Split:
     max_tokens: int  # maximum number of tokens in an utterance
     sha256: str  # hash of the shards' names, sizes and hashes
     unknown_fraction: float = 0.0  # fraction of tokens that are not in the vocabulary
-    index_dir: str = ""  # directory of the record index's files; if empty, the user's cache
+    index_dir: str = ""  # directory for the record index's files; if empty, the user's cache directory
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
@@ -104,7 +104,7 @@ def read_split(
             missing or truncated.
     """
     pairs = [(info, path) for info, path in zip(infos, data_dirs) if split in info.splits]
-    pairs = pairs or [(infos[0], data_dirs[0])]  # shard_paths raises an error that lists the splits
+    pairs = pairs or [(infos[0], data_dirs[0])]  # then shard_paths raises an error that lists the splits
     shards = [shard for info, path in pairs for shard in list_shards(info, path, split)]
     parts = [info.splits[split] for info, _ in pairs]
     length_counts = Counter()
@@ -151,7 +151,7 @@ def check_lengths(data_dir: str, info: dataset_info.DatasetInfo, split: str) -> 
     num_long = sum(count for length, count in lengths.items() if length * seconds > longest)
     if num_long:
         raise errors.UserError(
-            f"{data_dir}: {num_long} utterances of split {split} are longer than {longest} s, the maximum "
+            f"{data_dir}: {num_long} utterances in split {split} are longer than {longest} s, the maximum "
             f"for encoders with --frontend={info.frontend.frontend}; build the data again"
         )
 

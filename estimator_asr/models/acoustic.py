@@ -103,19 +103,19 @@ def build(
 
 def class_vectors(num_classes: int, units: int, token_parts: Optional[np.ndarray]) -> tf.Tensor:
     """Returns the sum of each class's own vector and its parts' vectors, float32 [num_classes, units]."""
-    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's value keeps initial logits near zero
+    scale = tf.compat.v1.random_normal_initializer(stddev=0.02)  # BERT's stddev, keeps initial logits near 0
     own = tf.compat.v1.get_variable("class_vectors", [num_classes, units], initializer=scale)
     if token_parts is None:
         return own
-    # The blank has no parts.
+    # The blank has no syllable parts, so its row is zero.
     parts = np.pad(np.float32(token_parts), [[0, num_classes - len(token_parts)], [0, 0]])
     shape = [parts.shape[1], units]
     return own + tf.matmul(parts, tf.compat.v1.get_variable("part_vectors", shape, initializer=scale))
 
 
 def get_scorer(hidden: tf.Tensor, vectors: tf.Tensor) -> losses.LogitFactors:
-    """Returns the scorer that multiplies hidden, [batch, length, units], by class vectors and adds biases."""
-    # The bias has two axes, so that a warm start can map its columns.
+    """Returns a scorer: hidden, [batch, length, units], times one vector per class, plus a bias per class."""
+    # The bias has two axes; a warm start copies its columns, one per class (transfer.class_names).
     bias = layers.get_bias("bias", [1, vectors.shape[0]])
     return losses.LogitFactors(hidden, vectors, tf.squeeze(bias, 0))
 
@@ -140,7 +140,7 @@ def decode(
     token_parts: Optional[np.ndarray],
     seed: Optional[tf.Tensor],
 ) -> tuple[losses.LogitFactors, tf.Tensor]:
-    """Pre-norm Transformer decoder; its class vectors are also its input embeddings (Press and Wolf, 2017).
+    """Pre-norm Transformer decoder; its output layer and embeddings share weights (Press and Wolf, 2017).
 
     previous_ids, int32 [batch, length], holds the token before each position. See build for the other
     arguments.

@@ -89,7 +89,7 @@ def attend(
 
 
 def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: int) -> list[tf.Tensor]:
-    """Projects inputs, [batch, length, ...], to a tensor [batch, heads, length, units / heads] per part."""
+    """Projects [batch, length, ...] to queries, keys or values, [batch, heads, length, units / heads]."""
     with tf.compat.v1.variable_scope("_".join(parts)):
         kernel = layers.get_kernel("kernel", [inputs.shape[-1], len(parts) * units])
         outputs = layers.linear(inputs, kernel, _get_biases(parts, units))
@@ -97,7 +97,7 @@ def project(inputs: tf.Tensor, parts: tuple[str, ...], units: int, num_heads: in
 
 
 def _get_biases(parts, units):
-    """Returns the concatenated biases of all parts, float32 [parts x units]; the keys' bias is zero.
+    """Returns the biases of the parts (such as query), joined: float32 [parts x units]; the key's is zero.
 
     A key bias would add the same amount to all scores of a query, which the softmax cancels. The key
     bias's gradient would consist of rounding errors, which Adam would amplify.
@@ -140,7 +140,7 @@ def add_positions(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def sinusoids(length: tf.Tensor, rates: np.ndarray) -> tf.Tensor:
-    """Returns sine waves with the given rates (radians per position), then cosines, [length, 2 x rates]."""
+    """Returns sine waves with these rates (radians per position), then cosines, [length, 2 x num_rates]."""
     angles = tf.range(length, dtype=tf.float32)[:, None] * rates
     return tf.concat([tf.sin(angles), tf.cos(angles)], axis=1)
 

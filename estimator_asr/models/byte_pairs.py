@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_asr.models import whisper_decoder
 
-_NEVER = np.iinfo(np.int32).max  # rank for pairs that cannot be merged
+_NEVER = np.iinfo(np.int32).max  # rank of pairs that cannot be merged
 
 
 def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -33,7 +33,7 @@ def _squeeze(ids):
 
 
 def _merge(decoder, symbols):
-    """Repeatedly merges the lowest-ranked pair in each row (on a tie, the first) until no pair is left."""
+    """Repeatedly merges the lowest-ranked pair in each row (on a tie, the first) until none can be merged."""
     pairs, num_symbols = tf.constant(decoder.merged_pairs), len(decoder.spellings)
 
     def find(symbols):

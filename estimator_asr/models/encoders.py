@@ -25,7 +25,7 @@ class Encoding(NamedTuple):
     outputs: tf.Tensor  # float32 [batch, num_subsampled, units], zero at padded positions
     num_frames: tf.Tensor  # int32 [batch], number of subsampled frames
     mask: tf.Tensor  # float32 [batch, num_subsampled]
-    # Frames from below the first attention layer, shaped like outputs; None if they are not available.
+    # Frames computed before the first attention layer, shaped like outputs; None if they are not available.
     below: Optional[tf.Tensor] = None
 
 
@@ -129,7 +129,7 @@ def halve(inputs: tf.Tensor, span: streaming.Span, channels: int, name: str) -> 
     # If the convolution padded the bins itself, its gradients would be computed at half the speed.
     padded = tf.pad(extended, [[0, 0], [0, 0], [1, 1], [0, 0]])
     halved = tf.nn.conv2d(tf.cast(padded, kernel.dtype), kernel, strides=2, padding="VALID")
-    # The shape is set explicitly, because oneDNN on some processors does not halve an empty batch's bins.
+    # The shape is set, because oneDNN on some processors does not halve the number of bins of an empty batch.
     batch, length = tf.shape(halved)[0], tf.shape(halved)[1]
     return tf.reshape(halved, [batch, length, (inputs.shape[2] + 1) // 2, channels])
 

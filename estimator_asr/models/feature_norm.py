@@ -1,7 +1,7 @@
 """Normalisation of features to mean 0 and standard deviation 1, over all frames or causally.
 
 Causal normalisation is for streaming models, in which a frame must not depend on later frames. First, the
-level (the logarithm of the mean power so far) is subtracted, which a few loud frames are enough to estimate.
+level (the logarithm of the mean power so far) is subtracted; a few loud frames are enough to estimate it.
 Then each bin is normalised with statistics that need more frames. To keep the first frames from being
 normalised only by themselves, PRIOR_FRAMES frames of average speech are assumed before them, just as Kaldi
 starts with global statistics (online-feature.h, OnlineCmvnOptions: 200 frames in a window of 600).
@@ -16,18 +16,18 @@ import tensorflow as tf
 
 from estimator_asr.models import layers, normalisation, streaming
 
-DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB as the natural logarithm of power; Whisper's audio.py keeps 80 dB
+DYNAMIC_RANGE = 6 * np.log(10.0)  # 60 dB, as a natural log ratio of powers; Whisper's audio.py keeps 80 dB
 VARIANCE_FLOOR = 1e-2
-EMPTY_BAND = 4 * np.log(10.0)  # 40 dB; an empty bin peaks more than this below the loudest bin
-FILL_WIDTH = 8.0  # distance from an empty bin, in bins, at which the weight of a bin that fills it is 1/e
+EMPTY_BAND = 4 * np.log(10.0)  # 40 dB; a bin is empty if its peak is further than this below the loudest peak
+FILL_WIDTH = 8.0  # an empty bin is filled from other bins, whose weight falls to 1/e at this distance in bins
 PRIOR_FRAMES = 40.0
-# Quiet speech assumed before each recording: natural log of its loudest bin's power, number of frames.
+# LEVEL_FRAMES frames of quiet speech are assumed first; LEVEL is the natural log power of the loudest bin.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
 _LARGEST = 80.0  # upper limit for log power, so that exp() does not overflow
 
 
 def normalise(fbank: tf.Tensor, num_frames: tf.Tensor, fill_bands: bool = False) -> tf.Tensor:
-    """Normalises each bin of each utterance to mean 0 and standard deviation 1, to remove channel and level.
+    """Normalises each bin of an utterance to mean 0 and variance 1, to remove effects of channel and level.
 
     In the log domain, digital silence is far below any speech and would compress the range of the speech. So
     all values are raised to at least the utterance's loudest value minus DYNAMIC_RANGE.
@@ -71,7 +71,7 @@ def normalise_causally(
     subsampling: int,
     stream: Optional[streaming.Stream],
 ) -> tf.Tensor:
-    """Normalises each bin with the statistics of all frames so far, after raising digital silence.
+    """Normalises each bin over the frames so far, after raising values to at least level - DYNAMIC_RANGE.
 
     Batch norm learns the statistics of average speech from the training data. With mixed precision, this
     function still computes in float32, because it comes before the first matrix product.

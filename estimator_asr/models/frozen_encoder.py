@@ -131,14 +131,14 @@ def conformer_on_top(
 
 
 def _below_trained(config):
-    """Returns config.pretrained, limited to blocks below the trained blocks; records may hold more blocks."""
+    """Returns config.pretrained without the blocks that are trained; records may hold their outputs too."""
     last = config.pretrained.encoder.layers - config.trainable_blocks
     frozen = tuple(layer for layer in config.pretrained.layers if layer <= last)
     return dataclasses.replace(config.pretrained, layers=frozen)
 
 
 def _read_or_encode(stored, applied, fbank, num_frames):
-    """Returns outputs, [batch, num_frames, applied.num_bins], zero at padding; and their number, int32."""
+    """Returns encoder outputs, [batch, length, applied.num_bins], 0 at padding; and their number, int32."""
     dtype = fbank.dtype
     if fbank.shape[-1] == stored.num_bins:
         fbank = fbank[..., : applied.num_bins]
@@ -149,7 +149,7 @@ def _read_or_encode(stored, applied, fbank, num_frames):
 
 
 def _add_trained_blocks(applied, vectors, mask):
-    """Runs the blocks above the last one in `applied`, and appends the topmost block's output to vectors."""
+    """Runs the blocks above the last one in `applied`, and appends the last block's output to `vectors`."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
         first = applied.layers[-1] + 1

@@ -68,7 +68,7 @@ def build_best(
     token_parts: Optional[np.ndarray],
     count: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the `count` most probable candidates for each token, best first, without ragged operations.
+    """Returns each token's `count` most probable candidates, best first; uses no ragged operations.
 
     The variables and the other arguments are the same as in build.
 
@@ -89,7 +89,7 @@ def build_best(
     logits += tf.gather(bias, tf.gather(readings, token_ids))
     best = _find_best(tf.where(known >= 0, logits, layers.MASKED_SCORE), count)
     best = tf.maximum(tf.gather(known, best[0], axis=2, batch_dims=2), 0), best[1]
-    # Readings of <unk> come first, because <unk> is token 0.
+    # The biases of <unk>'s candidates come first, because <unk> is token 0.
     first = np.cumsum(character_mask[0]) - 1
     unknown = products + tf.gather(bias, np.maximum(first, 0).astype(np.int32))
     best_unknown = _find_best(tf.where(character_mask[0], unknown, layers.MASKED_SCORE), count)
@@ -136,16 +136,16 @@ def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
     """Returns the table rows of the n-grams around each position, int64 [batch, length, num_windows].
 
-    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends.
-    Collisions are rarest if num_rows is prime.
+    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends of the
+    tokens. Collisions are rarest if num_rows is prime.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)
-    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 means beyond the ends
+    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 stands for no token
     digits = tf.pad(digits, [[0, 0], [reach, reach]])
     rows = []
     for kind, (first, last) in enumerate(_WINDOWS):
-        number = tf.constant(kind, tf.int64)  # digits are appended in base vocabulary_size + 1
+        number = tf.constant(kind, tf.int64)  # the first digit; tokens follow in base vocabulary_size + 1
         for offset in range(first, last + 1):
             number = number * (vocabulary_size + 1) + digits[:, reach + offset : reach + offset + length]
         rows.append(tf.math.floormod(number, num_rows))
@@ -166,7 +166,7 @@ def _encode(config, inputs, mask, seed):
 
 
 def _score(outputs, pairs, num_characters, num_readings):
-    """Returns logits, float32 [num_pairs]: outputs times character vectors, plus the readings' biases."""
+    """Returns logits, float32 [num_pairs]: outputs x character vectors + a bias per (token, character)."""
     units = outputs.shape[-1]
     table = _get_table("characters", [num_characters, units])
     bias = layers.get_bias("reading_bias", [num_readings])

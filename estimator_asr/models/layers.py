@@ -98,7 +98,7 @@ def clear_padding(inputs: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 
 
 def _is_real(inputs, mask):
-    """Returns bool [batch, length, 1, ...] with the rank of inputs, which is True where the mask is 1."""
+    """Returns the mask as bool [batch, length, 1, ...], which has as many axes as inputs."""
     return tf.reshape(mask > 0, tf.concat([tf.shape(mask), [1] * (inputs.shape.rank - 2)], axis=0))
 
 
@@ -115,7 +115,7 @@ def replicate_edges(inputs: tf.Tensor, mask: tf.Tensor, before: int, after: int)
     """
     ones = [1] * (inputs.shape.rank - 2)
     is_real = _is_real(inputs, mask)
-    is_last = _is_real(inputs, mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]]))  # LiteRT cannot pad bool
+    is_last = _is_real(inputs, mask - tf.pad(mask[:, 1:], [[0, 0], [0, 1]]))  # LiteRT cannot pad bool tensors
     zero = tf.zeros([], inputs.dtype)
     last = tf.reduce_sum(tf.where(is_last, inputs, zero), axis=1, keepdims=True)
     filled = tf.where(is_real, inputs, last)
@@ -138,7 +138,7 @@ def dropout(inputs: tf.Tensor, rate: float, seed: Optional[tf.Tensor]) -> tf.Ten
 
 
 def random_bytes(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Returns random uint8 values from 0 to 255, generated four at a time; see `uniform` for arguments."""
+    """Returns random bytes (uint8), generated four at a time; the arguments are as in `uniform`."""
     count = tf.reduce_prod(shape)
     words = tf.random.stateless_uniform(
         [(count + 3) // 4], _place_seed(seed), minval=None, maxval=None, dtype=tf.int32, alg="philox"

@@ -20,7 +20,7 @@ WRONG_LABEL = "E_WRONG_LABEL"  # error code for a label that is the blank or is 
 def ctc_loss(
     logits: tf.Tensor, num_frames: tf.Tensor, token_ids: tf.Tensor, num_tokens: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the negative log probability of the labels over all alignments (Graves et al., 2006).
+    """Returns the negative log of the labels' total probability over all alignments (Graves et al., 2006).
 
     The loss is computed on the CPU even if the logits are on a GPU, because cuDNN's kernel,
     tf.raw_ops.CTCLossV2, returned wrong losses in some steps (docs/experiments/gpu.md).
@@ -43,8 +43,8 @@ def ctc_loss(
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # All other utterances get one label, zero logits and weight 0, because the kernel rejects utterances
-    # without labels, and returns infinity for utterances with too few frames.
+    # Utterances without labels or alignments get one label, zero logits and weight 0, because the kernel
+    # rejects utterances without labels, and returns infinity for utterances with too few frames.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -73,7 +73,7 @@ def check_labels(ids: tf.Tensor, num_ids: tf.Tensor, size: int) -> tf.Tensor:
     """
     if ids.shape.rank != 2 or not ids.dtype.is_integer:
         raise ValueError(
-            f"labels: got {ids.dtype.name} of rank {ids.shape.rank}, expected int32 [batch, max_ids]; "
+            f"labels: got rank {ids.shape.rank} and dtype {ids.dtype.name}, expected int32 [batch, max_ids]; "
             "pass ids, not one-hot vectors"
         )
     ids = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]), ids, 0)
@@ -150,7 +150,7 @@ def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> Sample
         num_sampled: size of the sample, at most num_classes (if equal, the sample contains all classes).
     """
     times = -tf.math.log1p(-layers.uniform([len(probabilities)], seed)) / probabilities
-    times = tf.concat([times, [np.inf]], axis=0)  # no class arrives after a sample of all classes
+    times = tf.concat([times, [np.inf]], axis=0)  # if all classes are sampled, no next class arrives
     earliest, classes = tf.math.top_k(-times, num_sampled + 1)
     return SampledClasses(classes[:num_sampled], -tf.math.expm1(probabilities * earliest[num_sampled]))
 
@@ -183,7 +183,7 @@ SAMPLED = {"sampled": sampled_softmax, "nce": nce}
 
 
 def _score(scorer, labels, weights, sample):
-    """Returns logits minus log expected counts for labels, [..., 1], and sample, [..., num_sampled]."""
+    """Returns logits minus log expected counts: of labels, [..., 1], and the sample, [..., num_sampled]."""
     hidden = layers.clear_padding(scorer.hidden, weights)
     corrected = scorer.biases - tf.math.log(sample.expected_counts)
     label = tf.reduce_sum(hidden * tf.gather(scorer.vectors, labels), -1) + tf.gather(corrected, labels)

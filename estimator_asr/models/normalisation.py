@@ -58,7 +58,7 @@ def batch_norm(inputs: tf.Tensor, mask: tf.Tensor, is_training: bool, name: str 
         else:
             batch_mean, batch_variance = moments_over_replicas(inputs, mask, mean)
         count = tf.identity(num_updates)
-        # Low momentum at first forgets the initial values quickly (as in tf.train.ExponentialMovingAverage).
+        # Momentum starts low, to forget the initial values quickly (as in tf.train.ExponentialMovingAverage).
         rate = 1.0 - tf.minimum(MOMENTUM, (1.0 + count) / (10.0 + count))
         defer_update(moving_mean, (batch_mean - mean) * rate)
         defer_update(moving_variance, (batch_variance - variance) * rate)
@@ -82,7 +82,7 @@ def defer_update(average: tf.Variable, change: tf.Tensor) -> None:
 
 
 def _collections() -> tuple[str, str]:
-    """Returns names of graph collections for this replica only, because all replicas share one graph."""
+    """Returns the names of this replica's own graph collections, because all replicas share one graph."""
     replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 

@@ -49,7 +49,7 @@ def sum_over_replicas(values: list) -> list:
         return values
 
     def reduce(strategy, *per_replica):
-        pairs = [(value, value) for value in per_replica]  # each sum stays on the devices of its terms
+        pairs = [(value, value) for value in per_replica]  # puts each sum on the devices that hold its terms
         return strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
 
     return tf.distribute.get_replica_context().merge_call(reduce, args=tuple(values))
@@ -69,12 +69,12 @@ def differentiable_sum(value: tf.Tensor) -> tf.Tensor:
 
 
 def group_over_replicas(op: tf.Operation) -> tf.Operation:
-    """Returns one operation that runs the `op` of each replica of this process."""
+    """Returns one operation that runs the `op` of each replica in this process."""
     return _merge_local(lambda ops: tf.group(*ops), op)
 
 
 def add_local(value: tf.Tensor) -> tf.Tensor:
-    """Returns the sum of a tensor over the replicas of this process, without a collective.
+    """Returns the sum of a tensor over the replicas in this process, without a collective.
 
     The sum can be fetched on its own, whereas a collective would wait forever if only one replica ran it.
     tf.group over all replicas' operations would not be enough, because values that only control edges need
@@ -84,7 +84,7 @@ def add_local(value: tf.Tensor) -> tf.Tensor:
 
 
 def _merge_local(function, value):
-    """Returns function([value of each replica of this process])."""
+    """Passes `function` a list with the `value` of each replica in this process; returns the result."""
     return tf.distribute.get_replica_context().merge_call(
         lambda strategy, values: function(strategy.experimental_local_results(values)), args=(value,)
     )

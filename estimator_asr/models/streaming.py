@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers
 
-LEFT_FRAMES = 64  # encoder frames before a chunk to which the chunk's frames attend (2.56 s)
+LEFT_FRAMES = 64  # attention reaches this many encoder frames (2.56 s) back from a chunk's start
 _WHOLE_FRACTION = 0.25  # fraction of training batches that are processed without chunks
 
 
@@ -87,7 +87,7 @@ class Span:
     stream: Optional[Stream] = None
 
     def extend(self, inputs: tf.Tensor, before: int, after: int) -> tf.Tensor:
-        """Extends frames for a convolution with frames from earlier calls, if any, and copies of edge frames.
+        """Extends a convolution's input by frames from earlier calls, if any, and by copies of edge frames.
 
         Returns:
             float32 [batch, before + length + after, ...] for inputs [batch, length, ...].
@@ -158,7 +158,7 @@ class Span:
 
 
 def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns `width` rows of [batch, length, ...] from `starts` (int32 [batch]) on; zeros beyond the end."""
+    """Returns rows starts (int32 [batch]) to starts + width - 1 of [batch, length, ...]; 0 beyond the end."""
     paddings = [[0, 0], [0, width]] + [[0, 0]] * (values.shape.rank - 2)
     return tf.gather(tf.pad(values, paddings), starts[:, None] + tf.range(width), batch_dims=1)
 

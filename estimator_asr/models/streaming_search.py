@@ -18,7 +18,7 @@ _STEPS = 100.0
 
 
 class Tokens(NamedTuple):
-    """The tokens of each prefix; values at or beyond num_tokens are arbitrary."""
+    """The tokens of each prefix in the beam; values at or beyond num_tokens are arbitrary."""
 
     ids: tf.Tensor  # int32 [batch, width, max_tokens]
     peaks: tf.Tensor  # int32 [batch, width, max_tokens], the frame in which a token was most probable
@@ -95,7 +95,7 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
 
 
 def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> Tokens:
-    """Returns the tokens of the prefixes that this call extends; roots are indices into the last beam."""
+    """Returns the tokens of the prefixes that this call extends; roots are their places in the last beam."""
     starts = Tokens(
         tf.zeros(shape, tf.int32), tf.zeros(shape, tf.int32), tf.zeros(shape), tf.zeros(shape[:1], tf.int32)
     )

@@ -52,7 +52,7 @@ def _mask(inputs, lengths):
 
 
 def _join_frames(fbank, num_frames):
-    """Returns samples, float32 [batch, num_samples], zero at padding, and enough for at least one output."""
+    """Returns samples, float32 [batch, num_samples], zero at padding; extended if too few for one output."""
     length, cleared = tf.shape(fbank)[1], layers.clear_padding(fbank, _mask(fbank, num_frames))
     missing = tf.maximum(frontend.WAVEFORM_LEAST_FRAMES - length, 0)
     padded = tf.pad(cleared, [[0, 0], [0, missing], [0, 0]])

@@ -53,5 +53,5 @@ def _convolve(inputs, units, stride, name):
 
 
 def wave_rates(units: int) -> np.ndarray:
-    """Returns the rates of the position waves, float32 [units / 2]; unlike in attention, the last is 1e-4."""
+    """Returns rates of position waves, float32 [units / 2]; unlike attention.py's rates, they end at 1e-4."""
     return np.exp(-math.log(_LONGEST_WAVE) / (units // 2 - 1) * np.arange(units // 2)).astype(np.float32)

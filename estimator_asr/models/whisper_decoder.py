@@ -28,8 +28,8 @@ class DecoderArrays(NamedTuple):
 
     heads: int
     layers: int
-    weights: Mapping[str, np.ndarray]  # variables by name, without SCOPE
-    token_texts: np.ndarray  # bytes [num_tokens], UTF-8 or part of a character; class num_tokens is the end
+    weights: Mapping[str, np.ndarray]  # variables, keyed by name without the prefix SCOPE
+    token_texts: np.ndarray  # bytes [num_tokens], UTF-8, may split a character; class num_tokens is the end
     characters: np.ndarray  # str [num_characters]; letters are upper case
     readings: np.ndarray  # int32 [num_characters, max_readings], acoustic tokens, padded with -1
     spellings: np.ndarray  # int32 [num_symbols, max_pieces], decoder tokens for each symbol, padded with -1
@@ -65,7 +65,7 @@ def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf
     ids is int32 [batch, num_sequences, max_tokens]; positions at or beyond num_tokens, int32 [batch,
     num_sequences], are ignored.
     """
-    # Scores an utterance's sequences in turn: attention from all of them to 30 seconds takes gigabytes.
+    # Scores one sequence per utterance at a time: attention from all to 30 s of audio would take gigabytes.
     by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
     scores = tf.map_fn(
         lambda sequences: _score(decoder, memory, *sequences),
@@ -125,7 +125,7 @@ def propose(decoder: DecoderArrays, memory: Memory, limits: tf.Tensor, width: in
 
 
 def _extend(decoder, memory, beam: _Beam, is_over) -> _Beam:
-    """Adds a token to each sequence: the end symbol if the sequence has ended or is_over (bool [batch])."""
+    """Adds a token to each sequence: the end symbol if it has ended, or if is_over (bool [batch]) is True."""
     batch, width, length = tf.unstack(tf.shape(beam.ids))
     end_id, last = len(decoder.token_texts), beam.ids[..., -1]
     hidden = _embed(decoder, tf.reshape(last, [-1, 1]), _prompt_length(decoder) + length - 1)

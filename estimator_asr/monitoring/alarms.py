@@ -15,22 +15,22 @@ from typing import NamedTuple, Optional
 
 from estimator_asr.monitoring import observations
 
-# A token needs at least one 40 ms frame, so 99 % blanks mean at most one token per 4 s, too few for speech.
+# If 99 % of frames are blank, there is at most one token per 4 s (100 frames of 40 ms), too few for speech.
 BLANK_FRACTION = 0.99
 # A ReLU unit is inactive for about half of its inputs, but hardly any unit is inactive for a whole batch.
 ZERO_FRACTION = 0.9
 # A loss that falls by less than this fraction within TrainingFacts.span steps counts as flat.
 _MIN_FALL = 0.002
-# The loss counts as having fallen if it ever reached this fraction of its value after the warm-up.
+# The loss counts as having fallen if a mean ever reached this fraction of the first mean after the warm-up.
 _EVER_FELL = 0.95
-# A flat loss is normal once the error rate, or the learning rate as a fraction of its peak, is this low.
+# A flat loss is normal once the error rate, or the ratio of the learning rate to its peak, is this low.
 _LEARNED_ERROR_RATE = 0.1
 _COOLED = 0.2
-# Different batches have different losses, so this many equal losses in a row are no coincidence.
+# Different batches have different losses, so this many equal losses in a row cannot be a coincidence.
 _NUM_EQUAL_LOSSES = 20
-# Masks and dropout add errors in training, so a model with a training error rate this low has learned.
+# A model has learned the training data if its error rate is this low despite masks and dropout.
 _TRAIN_ERROR_RATE = 0.2
-_ERROR_RATE_GAP = 0.3  # the error rates of a corpus's speakers differ by less
+_ERROR_RATE_GAP = 0.3  # minimum gap; the error rates of speakers in one corpus differ by less
 _EVALUATIONS = 2  # number of consecutive evaluations that must show the gap
 _EMPTY_LENGTH_RATIO = 0.01
 
@@ -38,7 +38,7 @@ Observations = observations.Observations
 
 
 class Alarm(NamedTuple):
-    """A rule and its sentence, a format string for the rule's values, commands and Observations.little."""
+    """A rule, and its sentence: a format string for the rule's values, commands and Observations.little."""
 
     rule: Callable[[Observations], Optional[dict]]
     sentence: str
@@ -80,7 +80,7 @@ def _is_blank(observed):
 
 
 def _is_mostly_right(observed):
-    """Returns True if hypotheses are empty, or too good for half of them to be equal by mistake."""
+    """Returns True if hypotheses are empty, or so accurate that half of them cannot be equal by mistake."""
     return _is_blank(observed) or observed.means().get(observed.training.error_rate, 0.0) < 0.5
 
 
@@ -99,7 +99,7 @@ def _constant_loss(observed):
 
 
 def _flat_loss(observed, ever_fell):
-    """Rule: the mean loss over the last span is no lower than before, and many errors remain."""
+    """Rule: the mean of the last `span` losses is no lower than before, and many errors remain."""
     training = observed.training
     warm = [step for step in observed.steps if step.number > training.warmup_steps]
     means = observations.window_means(warm, training.span)
@@ -162,7 +162,7 @@ _FLAT = "the loss has not fallen for {span} steps (now {loss:.3f} per label, bef
 _MEMORISE = "test whether one batch can be memorised: {overfit}"
 _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
-    # The builder rejects utterances with too many labels, so a fraction of 10 % is no accident.
+    # The builder rejects utterances with too many labels, so 10 % of them in training are no accident.
     "too-long-labels": Alarm(
         _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "
@@ -173,7 +173,7 @@ STEP_ALARMS = {
         _limit("used-label-fraction", operator.le, 0.5),
         "only {percent} of the characters can be learned, because the others are not paired with a token "
         "that can stand for them; likely cause: the texts and their pinyin do not match; to compare them, "
-        "run python -m tfrecord_builder.show",
+        "run {show}",
     ),
     "constant-loss": Alarm(
         _constant_loss,
@@ -196,7 +196,7 @@ STEP_ALARMS = {
         "likely cause: {little}the model ignores its input, because features and labels do not belong "
         f"together or the learning rate is too high; {_MEMORISE}",
     ),
-    # A healthy model's ratio rises to 0.8 or more within the first few epochs.
+    # A healthy model reaches 0.8 or more tokens per reference token within the first few epochs.
     "short-hypotheses": Alarm(
         _limit("length-ratio", operator.lt, 0.5, _LATE, unless=_is_blank),
         "hypotheses have {value:.2f} tokens per reference token; likely cause: {little}the model omits "

@@ -47,7 +47,7 @@ def session(model_dir: str, config: experiment.ExperimentConfig) -> Iterator[Non
 
 
 def flatten(config: experiment.ExperimentConfig) -> dict:
-    """Returns the settings that are not None as bool, float or str, keyed by flag name."""
+    """Returns all settings except those that are None, as bool, float or str, keyed by flag name."""
     values = {
         field.name: getattr(getattr(config, section), field.name) for section, field in _fields(config.model)
     }

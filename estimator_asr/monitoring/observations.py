@@ -13,7 +13,7 @@ from estimator_asr.monitoring import advice
 # Even with the demo's easy speech, a model must see 2,800 utterances before it outputs any tokens. After
 # several epochs on the same utterances, it learns nothing more that helps with other utterances.
 _FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
-# Means cover this many observed steps, and a noisy metric must be beyond its limit in all of them.
+# Number of observed steps in a mean; a noisy metric raises an alarm if it is beyond its limit in all of them.
 IN_A_ROW = 5
 
 
@@ -22,13 +22,13 @@ class TrainingFacts(NamedTuple):
 
     command: str  # command line that started the training
     model_dir: str
-    data_dir: str  # comma-separated
+    data_dir: str  # comma-separated data directories
     error_rate: str  # TensorBoard tag of the decoded error rate
     warmup_steps: int  # number of steps in which the learning rate rises
     max_steps: int  # total number of steps
     base_rate: float  # --learning_rate
     peak_rate: float  # learning rate at the end of the warm-up
-    constant_loss_steps: int  # the watchdog's patience in steps
+    constant_loss_steps: int  # minimum of span; also scales settled_step and late_step
     steps_per_epoch: float = 1.0
     num_utterances: int = _FEW_UTTERANCES  # number of utterances in the train split
     hours: float = 0.0  # hours of audio in the train split; 0 for text
@@ -59,6 +59,7 @@ class TrainingFacts(NamedTuple):
         return {
             "doctor": advice.command("estimator_asr.doctor", **data, model_dir=self.model_dir),
             "verify": advice.command("tfrecord_builder.verify", **data),
+            "show": advice.command("tfrecord_builder.show", data_dir=self.data_dir.split(",")[0]),
             "evaluate": advice.command(
                 "estimator_asr.evaluate", **where, split="dev", output_dir=f"{sibling}-report"
             ),
@@ -93,7 +94,7 @@ class Observations(NamedTuple):
 
     @property
     def little(self) -> str:
-        """Clause of an alarm that says that the model has seen too little data; "" if there was enough."""
+        """Clause of an alarm, saying that the model has seen too little data; "" if it has seen enough."""
         size, hours = self.training.num_utterances, self.training.hours
         last_step = max(observed[0] for observed in (*self.steps, *self.evaluations))
         epochs = last_step / self.training.steps_per_epoch
@@ -116,20 +117,20 @@ class Observations(NamedTuple):
 
 
 def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the mean over the last IN_A_ROW observations of each metric that all of them have."""
+    """Returns each metric's mean over the last IN_A_ROW observations, unless one of them lacks the metric."""
     last = metrics[-IN_A_ROW:]
     tags = set.intersection(*map(set, last)) if last else ()
     return {tag: sum(values[tag] for values in last) / len(last) for tag in tags}
 
 
 def window_means(steps: Sequence[ObservedStep], num_losses: int) -> list[tuple[int, float]]:
-    """Returns (last step, mean loss) pairs, one for the window of steps that ends at each step.
+    """Returns the (last step, mean loss) pair of each window of steps; one window ends at each step.
 
-    A window is as short as possible with at least num_losses losses; steps without a window are skipped.
+    A window is the shortest with at least num_losses losses; steps with too few losses so far are skipped.
     """
     counts = np.cumsum([0, *(len(step.losses) for step in steps)])
     sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])
-    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # latest start with enough losses
+    begins = np.searchsorted(counts, counts - num_losses, side="right") - 1  # starts of the shortest windows
     means = (sums - sums[begins]) / np.maximum(counts - counts[begins], 1)
     return [
         (step.number, float(mean)) for step, begin, mean in zip(steps, begins[1:], means[1:]) if begin >= 0

@@ -1,4 +1,4 @@
-"""Prediction samples: shows pictures, texts and sounds of a few utterances in TensorBoard."""
+"""Prediction samples: shows a few utterances in TensorBoard as pictures, text and sound."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PredictionSamples:
             logging.info(message, len(self.utterances), seconds)
 
     def _show(self, utterance):
-        """Yields an utterance's summary values, each with a tag of its own, as TensorBoard requires."""
+        """Yields an utterance's summary values, each with its own tag, as TensorBoard requires."""
         tag = f"{self._split}/{utterance.utterance_id}"
         sample = self._recogniser.recognise(utterance)
         reference, hypothesis = self._reference(utterance), self._decode(sample.ids[: sample.num_ids])
@@ -98,7 +98,7 @@ class PredictionSample(NamedTuple):
     ids: np.ndarray
     num_ids: int
     log_probs: Optional[np.ndarray] = None  # None without CTC
-    attention: Optional[np.ndarray] = None  # computed from the reference; None without a decoder
+    attention: Optional[np.ndarray] = None  # computed for the reference's labels; None without a decoder
     # Start and end frames of the reference's tokens, from token_times.align; None without CTC.
     starts: Optional[np.ndarray] = None
     ends: Optional[np.ndarray] = None

@@ -1,4 +1,4 @@
-"""Shows the progress of training and evaluation as a bar or log lines, and measures waits for data."""
+"""Shows the progress of training and evaluation as a bar or log lines; times how long steps wait for data."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
-_BAR_SECONDS = 1.0  # time between updates of a bar's metrics; each update needs decoding
-_MUCH_WAITING = 0.1  # above this fraction, a warning is logged; below 0.02 is normal
+_BAR_SECONDS = 1.0  # time between updates of a bar's metrics; each update decodes a batch
+_MUCH_WAITING = 0.1  # fraction of time spent waiting above which a warning is logged; below 0.02 is normal
 _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that have been opened
 
 
@@ -36,9 +36,9 @@ class ProgressHook(estimator_api.SessionRunHook):
     unit: str  # unit of "inputs": "frames" or "tokens"
     max_steps: int  # total number of steps
     seconds: float  # time between log lines
-    num_replicas: int  # the first replica's inputs are multiplied by this number
+    num_replicas: int  # total number of replicas, by which the first replica's "inputs" are multiplied
     num_parameters: int  # number of weights, logged when training starts
-    clock: step_time.Clock  # time without evaluations, used to compute the speed
+    clock: step_time.Clock  # pauses during evaluations; used to compute the speed
 
     def begin(self):
         logging.info("parameters: %s", f"{self.num_parameters:,}")
@@ -63,7 +63,7 @@ class ProgressHook(estimator_api.SessionRunHook):
     def after_run(self, run_context, run_values):
         self.clock.resume()
         values = run_values.results
-        # Gradient accumulation uses several batches per step, and one more batch follows the last step.
+        # If gradients are accumulated, a step has several batches, and one extra batch follows the last step.
         step = min(int(values["number"]) + 1, self.max_steps)
         self._next_step = step + 1
         self._batches += 1
@@ -97,11 +97,11 @@ class ProgressHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
-    """A hook that writes the fraction of time for which steps wait for input, and warns if it is large."""
+    """A hook that writes the fraction of time that steps spend waiting for input; warns if it is large."""
 
     wait: tf.Tensor  # float64 [], seconds that the step waited (see step_time.time_input)
     step: tf.Tensor  # int64 [], number of previous steps
-    every_steps: int  # number of steps covered by each fraction
+    every_steps: int  # number of steps over which each fraction is measured
     event_dir: str  # directory of the event file
     clock: step_time.Clock
     doctor_command: str  # command that times the input pipeline alone
@@ -134,7 +134,7 @@ class DataWaitHook(estimator_api.SessionRunHook):
         if fraction > _MUCH_WAITING and not self._has_warned:
             self._has_warned = True
             logging.warning(
-                "steps wait for input data %.0f %% of the time, expected less than 2 %%; move the data to a "
+                "steps wait for input data %.0f %% of the time instead of less than 2 %%; move the data to a "
                 "faster disk, or measure the speed of the input alone with %s",
                 *(100 * fraction, self.doctor_command),
             )
@@ -158,7 +158,7 @@ class EvaluationHook(estimator_api.SessionRunHook):
 
 
 def _open_bar(name, total, done=0, *, keep):
-    """Returns a bar, disabled if there is no terminal; if `keep` is True, a closed bar stays visible."""
+    """Returns a bar that is disabled without a terminal; if `keep` is True, it stays visible when closed."""
     form = "{desc} {n_fmt}/{total_fmt} |{bar}| left {remaining}{postfix}"
     options = {"smoothing": 0, "dynamic_ncols": True, "disable": None, "file": sys.stderr, "bar_format": form}
     bar = tqdm.tqdm(total=total, initial=done, desc=name, leave=keep, **options)
@@ -168,7 +168,7 @@ def _open_bar(name, total, done=0, *, keep):
 
 @contextlib.contextmanager
 def beside_log_lines() -> Iterator[None]:
-    """Keeps log lines above the bars inside the block; then closes all bars, even after an error."""
+    """Keeps log lines above the bars while the block runs; then closes all bars, even after an error."""
     root = standard_logging.getLogger()
     handlers = list(root.handlers)
     if sys.stderr.isatty():

@@ -20,8 +20,8 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_LETTERS_PER_INCH = 13  # letters of a label; leaves space for wide letters
-_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # line from label to span
+_LETTERS_PER_INCH = 13  # letters of a label per inch; leaves space for wide letters
+_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # line from a label to its span
 _MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 
 
@@ -30,7 +30,7 @@ class Picture(NamedTuple):
 
     lines: Sequence[str]  # text above the panels
     fbank: np.ndarray  # float32 [num_frames, num_bins]
-    frame_seconds: float  # frame shift
+    frame_seconds: float  # frame shift in seconds
     subsampling: int  # number of frames per subsampled frame
     names: Sequence[str]  # the labels as text
     probabilities: np.ndarray  # float32 [num_subsampled, num_labels], CTC probability of each label
@@ -101,7 +101,7 @@ def spread(centers: np.ndarray, width: float, end: float) -> np.ndarray:
 
 
 def _draw_matrix(axes, picture, values, names):
-    """Draws values [num_labels, num_subsampled], one row per label from the top and one column per frame."""
+    """Draws values [num_labels, num_subsampled]: a row per label (the first on top), a column per frame."""
     extent = (0, _seconds(picture, values.shape[1]), len(names) - 0.5, -0.5)
     axes.imshow(values, aspect="auto", extent=extent, cmap="Greys", vmin=0, vmax=1, interpolation="nearest")
     axes.set_yticks(range(len(names)), names)

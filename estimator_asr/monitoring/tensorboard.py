@@ -60,14 +60,14 @@ def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator
             name = variable.name.split(":")[0]
             values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
             histograms += [_histogram(f"weights/{name}", variable), _histogram(f"gradients/{name}", values)]
-    # The summaries are kept out of collections, which are written every --save_summary_steps.
+    # The summaries are in no graph collection, because collections are written every --save_summary_steps.
     merged = tf.compat.v1.summary.merge(histograms, collections=[])
     return estimator_api.SummarySaverHook(save_steps=steps, output_dir=model_dir, summary_op=merged)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # the number of finite values is not known in advance
+@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA needs static shapes; the number of values varies
 def _histogram(tag, tensor):
-    """Returns a histogram of the finite values; NaN or Inf would fail here instead of being explained."""
+    """Returns a histogram of the finite values; NaN or Inf would raise an error before it is explained."""
     values = tf.convert_to_tensor(tensor)
     finite = tf.boolean_mask(values, tf.math.is_finite(values))
     return tf.compat.v1.summary.histogram(tag, finite, collections=[])
@@ -108,4 +108,4 @@ class ProfileHook(estimator_api.SessionRunHook):
             tf.profiler.experimental.stop()
             self._is_recording = False
             where = os.path.join(self.model_dir, "plugins", "profile")
-            logging.info("profile of training up to step %d: %s", min(self._step, self.last), where)
+            logging.info("the profile of training up to step %d is in %s", min(self._step, self.last), where)

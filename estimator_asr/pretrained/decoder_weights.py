@@ -39,7 +39,7 @@ def compile_decoder(
         tokenizer = whisper_vocabulary.read(file)
         spelling = whisper_vocabulary.spell(tokenizer, characters)
         if max(*tokenizer.ids.values(), *tokenizer.prompt_ids, tokenizer.end_id) >= decoder.num_tokens:
-            raise ValueError(f"it has more than the decoder's {decoder.num_tokens} tokens")
+            raise ValueError(f"it has token ids beyond the decoder's {decoder.num_tokens} tokens")
     except (OSError, ValueError, KeyError) as error:
         raise errors.UserError(f"{file}: cannot be read ({error}); {_ADVICE}") from error
     table = values["embeddings"]
@@ -73,8 +73,8 @@ def _check(path, acoustic):
     stored, _ = encoder_weights.read(path)
     if stored != applied.encoder:
         raise errors.UserError(
-            f"{path}: sha256 of the encoder is {stored.sha256[:12]}, expected {applied.encoder.sha256[:12]} "
-            f"as in {acoustic.path}; {_ADVICE}"
+            f"{path}: the sha256 of the encoder is {stored.sha256[:12]}, expected "
+            f"{applied.encoder.sha256[:12]} as in {acoustic.path}; {_ADVICE}"
         )
     return stored
 

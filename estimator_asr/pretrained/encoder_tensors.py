@@ -25,7 +25,7 @@ def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> 
     """Returns the modules of Transformer blocks, keyed by published name, which starts with `prefix`.
 
     `attention` is the published name of the attention module. `others` are the published names of its layer
-    norm, the two dense layers, and their layer norm.
+    norm, of the block's two dense layers, and of their layer norm.
     """
     units, inner = encoder.units, encoder.inner_units
     block = list_projections(attention, "self_attention", units)
@@ -83,7 +83,7 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 
 def _read_weight(tensors, name, shape):
-    """Returns a weight; if weight norm is used, scales weight_v to norm weight_g at each kernel position."""
+    """Returns a weight; weight norm scales weight_v to the norm weight_g at each position of the kernel."""
     if f"{name}.weight_v" not in tensors:
         return read(tensors, f"{name}.weight", shape)
     direction = read(tensors, f"{name}.weight_v", shape)

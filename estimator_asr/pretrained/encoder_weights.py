@@ -42,7 +42,7 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder in a directory, and its tensors, keyed by published name without prefix (see NAME).
+    """Returns the encoder in a directory, and its tensors, keyed by published name without its prefix NAME.
 
     Raises:
         errors.UserError: a file is missing or damaged, the family is not supported, or a tensor is missing or
@@ -64,7 +64,7 @@ def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.
 
 
 def save(path: str, source: str) -> None:
-    """Copies the encoder (but no decoder) in the directory `source` to the directory `path`."""
+    """Copies the encoder (but not the decoder) in the directory `source` to the directory `path`."""
     from safetensors import numpy as safetensors_numpy
 
     encoder, tensors = read(source)
@@ -85,7 +85,7 @@ def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.P
     stored, tensors = read(path)
     if stored != encoder:
         raise errors.UserError(
-            f"{path}: sha256 of the encoder's weights is {stored.sha256[:12]}, expected "
+            f"{path}: the sha256 of the encoder's weights is {stored.sha256[:12]}, expected "
             f"{encoder.sha256[:12]} as in the data and the model; restore the file"
         )
     assign(session, frozen_encoder.SCOPE, to_variables(encoder, tensors))

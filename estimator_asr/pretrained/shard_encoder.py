@@ -23,7 +23,7 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-# Approximate number of frames held in memory; their records are batched by length, which reduces padding.
+# Approximate number of frames in memory; batches of records of similar lengths need less padding.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
 
@@ -140,7 +140,7 @@ def _cut_windows(records: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _encode(window: Sequence[bytes], encode, on_progress, done: int) -> list[np.ndarray]:
-    """Returns the encoder's outputs for each record, in the order of the window."""
+    """Returns the encoder's outputs for each record in `window`, in the same order."""
     lengths = [schema.count(record, "num_frames") for record in window]
     order = sorted(range(len(window)), key=lambda number: (lengths[number], number))
     outputs: list = [None] * len(window)

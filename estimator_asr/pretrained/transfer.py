@@ -33,7 +33,7 @@ class WeightSource(NamedTuple):
     """Pretrained weights that initialise a new model."""
 
     path: str  # checkpoint or directory
-    values: dict[str, np.ndarray]  # weights by variable name in the new model
+    values: dict[str, np.ndarray]  # weights, keyed by variable name in the new model
     names: dict[str, Names]  # row names, keyed by variable, for the variables that have one row per token
     remarks: tuple[str, ...]  # log messages about omissions and differences
 
@@ -101,7 +101,7 @@ def copy_rows(
 
 
 def list_weights(names: Iterable[str], scope: str) -> list[str]:
-    """Returns the sorted names of the weights in `scope`, selected from all names in a checkpoint or graph.
+    """Returns the sorted names of the weights in `scope`; `names` are all names in a checkpoint or graph.
 
     Weights are the model's variables except batch norm's update counts. Because the counts start at zero,
     batch norm's averages adapt to new data as fast as those of a new model.
@@ -137,15 +137,15 @@ def combine(
 def _copy_tokens(model, name, initial, source, names):
     values, copied, count = copy_rows(initial[name], names, source.values[name], source.names[name])
     parts = _PARTS.get(name)
-    if parts in initial and parts not in source.values:  # both tables must add up to the source's table
+    if parts in initial and parts not in source.values:  # the two tables' sum must be the source's table
         sums = syllables.part_matrix(model.tokens.tokens) @ initial[parts]
-        tokens = copied[copied < len(sums)]  # the blank has no parts
+        tokens = copied[copied < len(sums)]  # the blank has no syllable parts
         values[tokens] -= sums[tokens]
     return values, count
 
 
 def check(report: TransferReport, source: str, model_dir: str) -> None:
-    """Raises errors.UserError if fewer than half of the variables common to both models fit, or none do."""
+    """Raises errors.UserError if none, or fewer than half, of the variables common to both models fit."""
     num_fitting = len(report.whole) + len(report.rows)
     if num_fitting < len(report.misfits) or not num_fitting:
         shapes = "; ".join(_describe_misfits(report)[:_MAX_SHOWN]) or "the models have no variable in common"

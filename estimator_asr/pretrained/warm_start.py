@@ -121,7 +121,7 @@ def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
 
 
 def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretrained_encoder.Applied]:
-    """Returns the pretrained encoder at `path` (a published encoder or a model directory) and blocks to use.
+    """Returns the pretrained encoder at `path` (published, or in a model directory) and the blocks to use.
 
     Returns None if `path` is None, or if the model at `path` has no pretrained encoder. The encoder's last
     `num_trained` blocks will also be trained.
@@ -213,7 +213,7 @@ def _open_checkpoint(model, path):
     checkpoints.check(checkpoint, source)
     variables = dict(checkpoints.iterate(checkpoint))
     values = {name: variables[name] for name in checkpoints.find_model_variables(variables)}
-    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds the frozen blocks
+    if model.config.acoustic.trainable_blocks and encoder_weights.find(root):  # adds blocks that were frozen
         values = {**_open_encoder(model, root).values, **values}
     if _NGRAMS in values and source.tokens.tokens != model.tokens.tokens:
         del values[_NGRAMS]
@@ -222,7 +222,7 @@ def _open_checkpoint(model, path):
 
 
 def _check_kind(model, source):
-    """Returns remarks; raises errors.UserError if the model type or the number of mel bins differs."""
+    """Returns remarks on how frontends differ; raises UserError if model types or numbers of mel bins do."""
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(
@@ -233,7 +233,7 @@ def _check_kind(model, source):
         return []
     if got.frontend.num_bins != want.frontend.num_bins:
         raise errors.UserError(
-            f"{source.path}: frontend has {got.frontend.num_bins} mel bins, expected "
+            f"{source.path}: the frontend has {got.frontend.num_bins} mel bins, expected "
             f"{want.frontend.num_bins} as in {model.path}; build the data with that frontend, "
             "or choose another --warm_start_from"
         )

@@ -1,8 +1,9 @@
 """Attribution of errors: which model made each error, and why.
 
-The reference is aligned with the hypothesis; both have one syllable per text. Among the shortest alignments,
-the one whose substituted syllables have the most parts in common is chosen, so that a syllable with a wrong
-tone is aligned with the syllable that it replaces. Each error in the error rate has exactly one cause.
+The reference is aligned with the hypothesis; both are lists of units (a text and its syllable). Among the
+shortest alignments, the one whose substituted syllables have the most parts in common is chosen, so that a
+syllable with a wrong tone is aligned with the syllable that it replaces. Each error in the error rate has
+exactly one cause.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ CAUSES = {
     HOMOPHONE: "the syllable is right, but the character is wrong",
     UNREACHABLE: "the text or its syllable is not in the vocabulary, so the models can never output it",
 }
-_EDIT = 1 << 20  # cost of an edit, above the total cost of all wrong parts in an utterance
+_EDIT = 1 << 20  # cost of an edit; exceeds the total cost of all wrong parts in an utterance
 _NUM_PARTS = 3
-# The tone to add to a token of each type to make it a toned syllable; tokens of other types have no parts.
+# The tone that completes a toned syllable, for each token type; tokens of other types have no parts.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 
@@ -73,7 +74,7 @@ class KnownVocabularies(NamedTuple):
 
 
 def pair(texts: Sequence[str], spoken: Sequence[str]) -> list[Unit]:
-    """Returns the units of an utterance; they have syllables only if `spoken` has one for each text."""
+    """Returns one unit per text; the syllables are None unless `spoken` has exactly one for each text."""
     return list(map(Unit, texts, spoken if len(spoken) == len(texts) else [None] * len(texts)))
 
 
@@ -153,7 +154,7 @@ def _is_letter(unit: Unit, vocabularies: KnownVocabularies) -> bool:
 def _find_wrong_parts(reference: Unit, hypothesis: Unit, vocabularies: KnownVocabularies) -> tuple[bool, ...]:
     """Returns True for each part (initial, final, tone) that differs.
 
-    If a unit has no parts, all parts differ, or none if both units have the same syllable.
+    If a unit has no parts, all parts count as different, unless both units have the same syllable.
     """
     parts = [vocabularies.split(side.syllable) for side in (reference, hypothesis)]
     if None in parts:
@@ -177,7 +178,7 @@ def _align(
     reference: Sequence[Unit], hypothesis: Sequence[Unit], compare: Callable[[Unit, Unit], int]
 ) -> list[tuple[Optional[Unit], Optional[Unit]]]:
     aligned, i, j = [], len(reference), len(hypothesis)
-    # A matching ending is always part of a shortest alignment.
+    # If the last units match, at least one shortest alignment pairs them.
     while i and j and not compare(reference[i - 1], hypothesis[j - 1]):
         i, j = i - 1, j - 1
         aligned.append((reference[i], hypothesis[j]))

@@ -1,7 +1,7 @@
 """Error rates inside and outside hotwords, which show whether hotwords help and what they cost.
 
-Biased and unbiased error rate (B-WER and U-WER of Le et al., "Contextualized Streaming End-to-End Speech
-Recognition with Trie-Based Deep Biasing and Shallow Fusion", Interspeech 2021, section 3.2): a
+The biased and unbiased error rates are B-WER and U-WER of Le et al., "Contextualized Streaming End-to-End
+Speech Recognition with Trie-Based Deep Biasing and Shallow Fusion", Interspeech 2021, section 3.2. A
 reference token is biased if it is part of a hotword in the reference; an inserted token is biased if it is
 part of a hotword in the hypothesis.
 """
@@ -39,7 +39,7 @@ def measure(
 def index(phrases: Sequence[Sequence[str]]) -> Phrases:
     """Groups token sequences by their first token."""
     by_first = collections.defaultdict(list)
-    for phrase in dict.fromkeys(phrases):  # a hotword with several readings has several entries
+    for phrase in dict.fromkeys(phrases):  # drops duplicates: a hotword has one entry per reading
         by_first[phrase[0]].append(phrase)
     return by_first
 

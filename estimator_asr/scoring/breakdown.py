@@ -25,7 +25,7 @@ PARTS = {
     "tone_error_rate": lambda token: _take_part(token, 2),
 }
 OTHER_GROUP = "other"
-_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # maximum tokens per bin; a last bin has no limit
+_LENGTH_BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32)  # upper limits in tokens; one more bin has no limit
 _LEVEL_BIN_DB = 5
 _MATRICES = {"initials": syllables.INITIALS, "finals": syllables.FINALS, "tones": syllables.TONES}
 
@@ -47,7 +47,7 @@ def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.Erro
 def clusterings(scored: Scored) -> tuple[list[str], list[str]]:
     """Returns the speaker and the sentence of each utterance; unknown speakers get unique names."""
     speakers = [
-        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # unique: names have no line breaks
+        utterance.speaker if utterance.is_speaker_known else f"\n{index}"  # unique: no name has a line break
         for index, utterance in enumerate(scored)
     ]
     return speakers, [utterance.reference for utterance in scored]
@@ -169,7 +169,7 @@ class Matrix(NamedTuple):
 
     counts: dict[tuple[str, str], int]
     names: list[str]  # names that are confused with another name
-    right: list[str]  # names that occur, and are never confused
+    right: list[str]  # names that occur and are never confused
 
     @property
     def totals(self) -> dict[str, int]:

@@ -133,7 +133,7 @@ def num_deviations(
     """
     residuals = errors - lengths * (errors.sum() / lengths.sum())
     variances, counts = zip(*(_variance(residuals, ids) for ids in clusters))
-    total = max(variances)  # the sum below may be smaller by chance
+    total = max(variances)  # lower limit, because the sum below may be smaller by chance
     if len(clusters) == 2:  # subtracts the variance of single utterances, which both variances include
         utterances = np.unique(np.stack(clusters), axis=1, return_inverse=True)[1].ravel()
         total = max(total, sum(variances) - _variance(residuals, utterances)[0])
@@ -159,7 +159,7 @@ def t_quantile(probability: float, degrees: float) -> float:
 
 
 def _variance(residuals, ids) -> tuple[float, int]:
-    """Returns the variance of the sum of residuals for independent clusters, and the number of clusters."""
+    """Returns the variance of summed residuals if clusters are independent, and the number of clusters."""
     count = int(ids.max()) + 1
     return count / (count - 1) * float(np.sum(np.bincount(ids, weights=residuals) ** 2)), count
 

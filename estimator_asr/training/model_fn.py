@@ -26,7 +26,7 @@ _ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
 class StepTensors(NamedTuple):
     """Tensors of a training step that hooks use; they come from the first replica unless noted otherwise."""
 
-    update: optimization.TrainingUpdate  # the step's number, and its loss and gradients over all replicas
+    update: optimization.TrainingUpdate  # has the step's number, and the loss and gradients of all replicas
     features: dict[str, tf.Tensor]  # features that the model_fn received
     labels: dict[str, tf.Tensor]  # labels that the model_fn received
     wait: tf.Tensor  # float64 [], seconds that the step waited for its input
@@ -83,14 +83,17 @@ def build_model_fn(
 
 
 def _cast_kernels(product_type, getter, name, *args, **kwargs):
-    """Returns a variable, cast if it is an encoder's kernel or bias (but not an embedding, norm or head)."""
+    """Returns a variable, cast to product_type if it is an encoder's kernel or bias.
+
+    Embeddings, norms and heads are not cast.
+    """
     variable = getter(name, *args, **kwargs)
     is_cast = _ENCODERS.match(name) and name.endswith(("/kernel", "/bias"))
     return tf.cast(variable, product_type) if is_cast and product_type != variable.dtype else variable
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss, with Inf instead of NaN, because Estimator stops at NaN before our hooks run."""
+    """Returns the loss, or Inf if it is NaN: at NaN, Estimator would stop before this package's hooks run."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 

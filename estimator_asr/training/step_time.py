@@ -20,8 +20,8 @@ from estimator_asr.training import stopping
 from estimator_asr.training.distributed import cluster as cluster_lib
 
 FIRST_STEP_FACTOR = 3  # the first step may take this many times --max_step_minutes
-EXIT_STALLED = os.EX_TEMPFAIL  # 75
-EXIT_WORKER_DIED = os.EX_SOFTWARE  # 70
+EXIT_STALLED = os.EX_TEMPFAIL  # exit status 75
+EXIT_WORKER_DIED = os.EX_SOFTWARE  # exit status 70
 POLL_SECONDS = 5.0
 SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
 _WORKER_SECONDS = 20.0  # a worker that is silent for longer counts as dead, unless a step ends
@@ -48,7 +48,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        # This order of reading counts no time twice, even if another thread pauses the clock meanwhile.
+        # Reading in this order counts no time twice, even if another thread pauses the clock in between.
         seconds, since = self._seconds, self._running_since
         return seconds if since is None else seconds + self._now() - since
 
@@ -110,7 +110,7 @@ class StepWatch:
         return clock.seconds if clock.is_running else None
 
     def begin_step(self, is_first: bool = False) -> None:
-        """Starts timing a step; is_first is True if it is a session's first step, which also compiles."""
+        """Starts timing a step; is_first is True for a session's first step, which includes compilation."""
         self._is_first, self._clock = is_first, Clock(self._now)
         self._clock.resume()
 
@@ -197,7 +197,7 @@ class StepWatchHook(estimator_api.SessionRunHook):
     def _pause_before(self, save):
         """Returns a function that pauses the watch and then calls `save`.
 
-        This hook cannot pause in time, because saver hooks run first, and workers have no listeners.
+        Saver hooks run before this hook could pause the watch, and workers have no listeners.
         """
 
         def pause_and_save(*arguments, **options):

@@ -32,7 +32,7 @@ class Termination:
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
-        # Signal handlers need the main thread, which TensorFlow may block, but the socket gets each signal.
+        # TensorFlow may block the main thread, which runs signal handlers, but the socket gets each signal.
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
@@ -95,7 +95,7 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """The rule that decides when training ends. Its reasons are worded as parts of a sentence."""
+    """The rule that decides when training ends. The reasons that it returns are parts of a sentence."""
 
     history: evaluation_log.History  # evaluations on dev
     patience: int  # number of evaluations without a new lowest error rate; 0 disables early stopping
@@ -119,7 +119,7 @@ class StopRule:
 
 
 def count_since_lowest(error_rates: Sequence[float]) -> int:
-    """Returns the number of rates (oldest first) after the first lowest rate; NaN is never the lowest."""
+    """Returns how many rates (oldest first) come after the first lowest one; NaN is never the lowest."""
     lowest, count = math.inf, 0
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)

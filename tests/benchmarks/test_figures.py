@@ -229,6 +229,7 @@ def test_the_power_of_noise_two_octaves_lower(name, ratio):
     assert power(samples, 500, 600) / power(samples, 2000, 2400) == pytest.approx(ratio, rel=0.2)
 
 
+@pytest.mark.long
 def test_noise_is_the_same_again_and_of_all_kinds():
     makers = {**noise.MAKERS, "babble": noise.make_babble([[np.ones(30000)]] * 3)}
     items, again = (noise.make_items(makers, 240, seed=5) for _ in range(2))

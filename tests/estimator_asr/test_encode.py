@@ -227,7 +227,7 @@ def test_waveform_data_can_only_be_read_by_encode(directory, tmp_path):
     run("tfrecord_builder.build", *flags, "--frontend=waveform")
     for encoder in ("conformer", "hubert"):
         with pytest.raises(
-            errors.UserError, match="train: the data contain waveforms, expected an encoder's outputs"
+            errors.UserError, match="train: the data contain waveforms instead of an encoder's outputs"
         ):
             config(tmp_path, "data", encoder=encoder)
 

@@ -461,7 +461,7 @@ def test_recordings_longer_than_a_stream_are_refused_before_a_model_is_opened(ti
     with pytest.raises(errors.UserError) as refused:
         evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
     assert str(refused.value) == (
-        f"{data_dir}: 3 utterances of split test are longer than 60 s, the limit of --streaming; "
+        f"{data_dir}: 3 utterances in split test are longer than 60 s, the limit of --streaming; "
         "omit --streaming, or build the data again with --max_seconds=60"
     )
     assert not (tmp_path / "report").exists()

@@ -163,7 +163,7 @@ def test_a_report_of_another_model_is_refused(tiny_export, tmp_path):
     report = {"data": "/c/DATA", "split": "test", "num_utterances": 9, "token_error_rate": rate}
     (tmp_path / "metrics.json").write_text(json.dumps({**report, "checkpoint": "/x/am/model.ckpt-7"}))
     flags = {"data_dir": (), "split": "dev", "report_dir": (str(tmp_path),)}
-    with pytest.raises(errors.UserError, match="is a report on /x/am/model.ckpt-7, not on "):
+    with pytest.raises(errors.UserError, match="is a report on /x/am/model.ckpt-7 instead of "):
         export.export(make_certified(tiny_export, tmp_path, **flags))
     assert os.listdir(tmp_path / "export") == []
 

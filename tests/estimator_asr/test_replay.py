@@ -72,6 +72,7 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, capsys):
     assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
 
 
+@pytest.mark.long
 def test_the_session_is_set_up_as_in_training(nan_dir, monkeypatch):
     configs, session = [], tf.compat.v1.Session
 

@@ -69,6 +69,7 @@ def test_a_run_logs_what_it_does(directory, first):
     assert "deprecated" not in first.stderr and "WARNING" not in first.stderr
 
 
+@pytest.mark.long
 def test_the_model_directory_holds_config_vocabulary_and_checkpoints(directory, first):
     path = directory / "am"
     assert json.loads((path / "config.json").read_text(encoding="utf-8"))["acoustic"]["encoder_units"] == 16
@@ -78,6 +79,7 @@ def test_the_model_directory_holds_config_vocabulary_and_checkpoints(directory, 
     assert not (path / "export").exists()
 
 
+@pytest.mark.long
 def test_training_metrics_are_in_the_event_files(directory, first):
     tags, graphs = {"train": set(), "eval": set()}, 0
     for kind, folder in (("train", directory / "am"), ("eval", directory / "am" / "eval")):
@@ -175,6 +177,7 @@ def test_an_acoustic_model_cannot_be_trained_on_text(directory, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.long
 def test_data_of_another_vocabulary_is_refused(directory, first, tmp_path):
     tokens = vocabulary.Vocabulary([*small_records.TOKENS.tokens, "tian1"])
     small_records.make_data(str(tmp_path / "other"), tokens=tokens)
@@ -220,6 +223,7 @@ def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(di
     assert sorted(os.listdir(directory / "data")) == names
 
 
+@pytest.mark.long
 def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(directory, first):
     path = directory / "am"
     half_written = path / "model.ckpt-9_temp"
@@ -243,6 +247,7 @@ def test_the_chief_of_a_cluster_waits_for_a_previous_chief_to_end(directory, tmp
     assert refuse([directory / "data"], tmp_path / "am") == "waits for 120 seconds"
 
 
+@pytest.mark.long
 def test_a_run_that_is_refused_leaves_the_directory_as_it_was(directory, first, tmp_path):
     nowhere = training_config.TrainConfig(warm_start_from=str(tmp_path / "nowhere"))
     reason = refuse([directory / "data"], tmp_path / "new", train=nowhere)

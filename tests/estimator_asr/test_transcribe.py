@@ -153,7 +153,7 @@ def test_nan_samples_are_refused(tiny_export, tmp_path):
 
 def test_samples_too_loud_for_finite_features_are_refused(tmp_path):
     soundfile.write(tmp_path / "loud.wav", np.float32([0, 3e29] * 8000), 16000, subtype="FLOAT")
-    with pytest.raises(errors.UserError, match=r"loud.wav: peak is 3e\+29, but full scale is 1; save"):
+    with pytest.raises(errors.UserError, match=r"loud.wav: the peak is 3e\+29, but full scale is 1; save"):
         transcribe_file(None, tmp_path / "loud.wav")
 
 
@@ -198,6 +198,7 @@ def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     assert (tmp_path / "out" / "a.vtt").read_text(encoding="utf-8").startswith("WEBVTT\n\n00:00:00.")
 
 
+@pytest.mark.long
 def test_without_a_terminal_many_files_show_the_seconds_that_are_done_and_left(
     tiny_export, recordings, tmp_path, capsys, monkeypatch
 ):

@@ -469,7 +469,7 @@ def test_a_decoder_of_another_acoustic_model_is_refused(whisper_models, name):
     keep_whisper(whisper_models, **{f"{name}_sha256": "0123456789abcdef"})
     with pytest.raises(errors.UserError) as refused:
         model_directory.open_model_directory(f"{whisper_models}/am")
-    assert f"am: Whisper's decoder: sha256 of its {name} is 0123456789ab, expected" in str(refused.value)
+    assert f"am: Whisper's decoder: the sha256 of its {name} is 0123456789ab, expected" in str(refused.value)
     assert str(refused.value).endswith(
         "; remove decoding.json and run python -m estimator_asr.tune --whisper_decoder again"
     )
@@ -479,7 +479,7 @@ def test_a_decoder_of_another_acoustic_model_is_refused(whisper_models, name):
 def test_a_decoder_for_another_language_model_is_refused(whisper_models, tmp_path):
     keep_whisper(whisper_models, readings_sha256="0123456789abcdef")
     with pytest.raises(
-        errors.UserError, match="export: Whisper's decoder of .*am: sha256 of its readings is 01"
+        errors.UserError, match="export: Whisper's decoder of .*am: the sha256 of its readings is 01"
     ):
         export.export(
             export.ExportConfig(f"{whisper_models}/am", f"{whisper_models}/lm", str(tmp_path / "x"))

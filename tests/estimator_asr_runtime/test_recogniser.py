@@ -149,5 +149,5 @@ def test_nan_of_the_language_graph_or_the_decoder():
 def test_a_waveform_of_another_type_or_rank(speech, got):
     with pytest.raises(errors.UserError) as raised:
         recognise(make_model(make_log_probs(NI_HAO)), speech=speech)
-    expected = "expected float32 and rank 1 (full scale is 1); convert it"
+    expected = "expected type float32, rank 1 and full scale 1; convert it"
     assert str(raised.value) == f"the waveform has type {got}, {expected}"

@@ -38,6 +38,7 @@ def test_it_builds_on_a_python_that_the_package_supports_and_runs_as_a_user():
     assert instructions("ENTRYPOINT") == ['["python", "-m"]']
 
 
+@pytest.mark.long
 def test_what_it_copies_passes_dockerignore_and_runs_alone(tmp_path):
     copied = [shlex.split(line)[0] for line in instructions("COPY")]
     ignore = (ROOT / ".dockerignore").read_text().splitlines()

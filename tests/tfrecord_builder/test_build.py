@@ -121,6 +121,7 @@ def _probe(program, names, *arguments):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.long
 def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path):
     small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(0.5))
     lines = "id\taudio\tspeaker\ttext\tpinyin\tsplit\nu\ta.wav\ts\t\tni3 hao3\ttrain\n"

@@ -26,9 +26,9 @@ EMPTY = "empty audio"
 TRUNCATED = "truncated audio"
 TOO_LONG = "longer than --max_seconds"
 NO_CHANNEL = "no such channel"
-DISK_FAILED = "disk failed"  # the audio itself may be intact
+DISK_FAILED = "disk failed"  # the audio file itself may be intact
 
-SILENT_PEAK = 0.0005  # audio with a lower peak counts as silent; -66 dBFS, or 16 as a 16-bit sample
+SILENT_PEAK = 0.0005  # audio with a lower peak (-66 dBFS, or 16 in 16-bit samples) counts as silent
 FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 # Channels cancel out if the variance of their sum is less than CANCELLED times the loudest channel's variance
 # (the mean of two channels is then at least 20 dB quieter than the loudest). The first channel whose variance
@@ -38,7 +38,7 @@ SAMPLE_RATES_HZ = range(1000, 1_000_001)  # any other rate means that the header
 
 
 class AudioError(errors.UserError):
-    """Raised if an audio file cannot be used; `reason` is one of the constants above."""
+    """Raised if an audio file cannot be used; `reason` is a constant of this module, such as MISSING."""
 
     def __init__(self, message: str, reason: str = UNREADABLE):
         super().__init__(message)
@@ -100,7 +100,7 @@ def read_audio(
 
 
 class AudioBlocks:
-    """An audio file of any length, read in blocks; formats and channel mixing are as in read_audio.
+    """An audio file of any length, read in blocks; reads formats and mixes channels like read_audio.
 
     A block is computed from at most 16,384 samples per channel: 1 s at 16 kHz, or 2 s at 8 kHz.
 
@@ -115,7 +115,7 @@ class AudioBlocks:
     def __init__(
         self, path: str, sample_rate: int, file: Optional[BinaryIO] = None, max_seconds: float = math.inf
     ):
-        """Opens `path`. If `file` is passed, which must be seekable, uses `path` only in messages.
+        """Opens `path`. If a seekable `file` is passed, reads that instead and uses `path` only in messages.
 
         Closes the file if there is an error. If FFmpeg decodes the file, samples after max_seconds may be
         missing.
@@ -129,11 +129,11 @@ class AudioBlocks:
         self.seconds, self.warning = self._reader.seconds, self._reader.warning
 
     def close(self) -> None:
-        """Closes the file, as does the end of an iteration."""
+        """Closes the file; the end of an iteration closes it too."""
         self._opened.close()
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        """Yields float32 [num_samples] at `sample_rate`; concatenated, they equal read_audio's result."""
+        """Yields blocks, float32 [num_samples], at `sample_rate`; joined, they equal read_audio's result."""
         with self._opened:
             rate, blocks, num_samples = self._reader.sample_rate, self._read_blocks(), 0
             resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
@@ -168,7 +168,7 @@ class AudioBlocks:
 
 
 def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
-    """Returns a reader and read(reader); uses FFmpeg if libsndfile cannot read the whole file."""
+    """Returns a reader and the result of read(reader); FFmpeg reads what libsndfile cannot read fully."""
     try:
         with audio_stream.noticing_failed_reads(file):
             reader = audio_stream.AudioReader(file)
@@ -195,7 +195,7 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
         raise AudioError(message, NO_CHANNEL)
     if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # no warnings for huge, NaN or Inf samples
+    with np.errstate(over="ignore", invalid="ignore"):  # suppresses warnings about huge, NaN or Inf samples
         levels, total = samples.var(axis=0), samples.sum(axis=1).var()
         if total < CANCELLED * levels.max():
             return samples[:, np.argmax(levels >= LOUD * levels.max())]
@@ -217,12 +217,12 @@ def _check_whole(path: str, file: BinaryIO, problem: str) -> None:
 
 @contextlib.contextmanager
 def _as_audio_error(path: str) -> Iterator[None]:
-    """Converts errors of decoders and the file system to AudioError, but not failures of object stores."""
+    """Converts errors from decoders and the file system to AudioError, but not those from object stores."""
     try:
         yield
     except OSError as error:
         if urls.is_remote(path) and not isinstance(error, PermissionError):
-            raise  # the object store failed
+            raise  # an error of the object store, not of the file
         if not files.concerns_one_file(error):
             raise AudioError(str(errors.store_failed(path, error)), DISK_FAILED) from error
         raise AudioError(f"{path}: audio file cannot be read ({error.strerror})") from error
@@ -230,7 +230,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         raise AudioError(f"{path}: {error}") from error
     except soundfile.LibsndfileError as error:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
-        if reason.startswith("File does not exist"):  # libsndfile's error if an MP3 has no complete frame
+        if reason.startswith("File does not exist"):  # libsndfile's message for an MP3 without a whole frame
             reason = "damaged MP3"
         raise AudioError(f"{path}: the file cannot be read as {FORMATS} ({reason})") from error
 
@@ -242,7 +242,7 @@ def _check_rate(path: str, rate: int) -> None:
 
 
 def _open(path: str) -> BinaryIO:
-    """Opens a file; soundfile itself would treat *.raw as headerless audio and require UTF-8 file names."""
+    """Opens a file for soundfile, which itself would treat *.raw as headerless and require UTF-8 names."""
     try:
         file = files.open_binary(path)
     except (FileNotFoundError, ValueError):  # ValueError: the name contains a NUL

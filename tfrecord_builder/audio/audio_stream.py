@@ -15,7 +15,7 @@ import soundfile
 
 from tfrecord_builder.audio import stream_ends, wav_header
 
-# libsndfile's log line if a WAV file is shorter than its header says: "data : 64000 (should be 19169)".
+# libsndfile logs this if a WAV file is shorter than its header says: "data : 64000 (should be 19169)".
 _SHORT_WAV = re.compile(r"^data : (\d+) \(should be (\d+)\)$", re.MULTILINE)
 # Programs that write WAV to a pipe put a length of at least this many bytes in the header: SoX writes
 # 0x7ffff000, rounded down to whole samples (wav.c), and others write 0x7fffffff or 0xffffffff.
@@ -23,7 +23,7 @@ _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
 _BLOCK = 1 << 20  # samples per block, summed over channels; most files fit into one block
-_SMALL_BLOCK = 1 << 14  # small enough that libFLAC's log distinguishes damage from truncation
+_SMALL_BLOCK = 1 << 14  # small enough for libFLAC's log to tell damage from truncation
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # libFLAC logs this if a file ends within a frame
 # A segment may run past the end of the file by this much (Kaldi's extract-segments.cc, --max-overshoot).
 _OVERSHOOT_SECONDS = 0.5
@@ -47,7 +47,7 @@ class AudioReader:
         """Opens `file`; `raw` is the sample rate and channel count of a headerless float32 file."""
         self._file, self._raw = file, raw
         self._open()
-        self.format = self._stream.format.lower()  # the name that FFmpeg uses
+        self.format = self._stream.format.lower()  # FFmpeg's name for the format
         self.sample_rate, num_samples = self._stream.samplerate, self._stream.frames
         self.seconds = None if num_samples == _UNKNOWN_SAMPLES else num_samples / max(1, self.sample_rate)
         self.problem = self.trailing_audio = ""
@@ -158,7 +158,7 @@ class AudioReader:
         return more and more + end
 
     def _find_truncation(self, num_samples: int) -> str:
-        """Describes what is missing compared with the header; returns "" if the file is complete."""
+        """Describes what the header states but the file lacks; returns "" if the file is complete."""
         stream = self._stream
         short_wav = _SHORT_WAV.search(stream.extra_info)
         if short_wav and int(short_wav[1]) < _UNKNOWN_LENGTH:
@@ -176,7 +176,7 @@ class AudioReader:
 
 @contextlib.contextmanager
 def noticing_failed_reads(file: BinaryIO) -> Iterator[None]:
-    """Raises OSError in place of libsndfile's error if a read failed, which libsndfile takes for the end."""
+    """Raises OSError if a read failed; libsndfile mistakes the failure for the end of the file."""
     try:
         yield
     except soundfile.LibsndfileError:
@@ -198,8 +198,8 @@ def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
     A lock is held because all threads share the file descriptor.
     """
     start = os.pread(file.fileno(), 3, 0)
-    is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # an ID3 tag or a frame
-    if not is_mp3 or sys.stderr is None:  # if standard error is closed, descriptor 2 may be another file
+    is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # an ID3 tag or an MP3 frame
+    if not is_mp3 or sys.stderr is None:  # descriptor 2 may be another file's if standard error is closed
         yield
         return
     with _STDERR_LOCK, open(os.devnull, "wb") as nowhere:

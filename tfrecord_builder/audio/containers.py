@@ -1,5 +1,5 @@
-"""Decodes recordings with FFmpeg (PyAV): formats of phones and browsers (MP4, WebM, AAC, AMR), WMA, MPEG-TS,
-and MP3, Ogg and FLAC files that libsndfile cannot read to the end.
+"""Decodes recordings with FFmpeg (PyAV): formats that phones and browsers record (MP4, WebM, AAC, AMR), WMA,
+MPEG-TS, and MP3, Ogg and FLAC files that libsndfile cannot read to the end.
 
 FFmpeg runs in a separate process (ffmpeg_process), because damaged files have crashed it.
 """
@@ -67,7 +67,7 @@ class ContainerReader:
         self.sample_rate, self._channels, self.seconds = int(rate), int(channels), float(seconds)
 
     def look_ahead(self) -> None:
-        """Does nothing: FFmpeg decodes the whole file."""
+        """Does nothing, because FFmpeg decodes the whole file and leaves no audio out at the end."""
 
     def read(self, *segment):
         """Reads a segment like AudioReader.read; raises DecodingError, or OSError if the disk is full."""
@@ -116,7 +116,7 @@ def find_format(read: Callable[[int, int], bytes]) -> str:
 
 @contextlib.contextmanager
 def decode(file: BinaryIO, format_name: str, max_seconds: float, why: str) -> Iterator[ContainerReader]:
-    """Yields a reader that decodes a file up to max_seconds or slightly more; errors begin with `why`."""
+    """Yields a reader of a file's first max_seconds or slightly more; error messages begin with `why`."""
     is_joined = stream_ends.is_joined(file, format_name.upper())
     if is_joined and format_name == "flac":  # FFmpeg skips parts of concatenated FLAC files
         raise DecodingError(f"{why}{_JOIN_AS_WAV}")

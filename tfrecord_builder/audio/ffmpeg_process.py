@@ -23,10 +23,10 @@ MAX_MEMORY_BYTES, MAX_RAW_BYTES = 1 << 30, 1 << 33
 JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
 GAP = "the recording has a gap of"
 _SLACK_SECONDS = 0.2  # the header's duration may exceed the actual duration by this much
-_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats whose packets have recording timestamps
+_TIMED = ("mov", "matroska", "mpegts", "asf")  # formats that store a timestamp with each packet
 _INTERRUPTED = ("mp3", "mpegts")  # formats that may contain other data between frames
-_JITTER_SECONDS = 0.1  # smaller gaps come from rounding, or from samples that an encoder adds at the start
-_MAX_GAP_SECONDS = 3600  # a longer gap must be an error in the timestamps
+_JITTER_SECONDS = 0.1  # smaller gaps in time come from rounding, or from samples that an encoder puts first
+_MAX_GAP_SECONDS = 3600  # if a gap is longer, its timestamps must be wrong
 _CODECS = (
     "aac,aac_latm,ac3,alac,amrnb,amrwb,flac,mp2float,mp3float,opus,speex,vorbis,wmalossless,wmapro,wmav1,"
     "wmav2"
@@ -138,8 +138,8 @@ def _write(container, stream, raw: BinaryIO, seconds: float, max_seconds: float,
             return "it ends within a frame"
         for frame in frames:
             gap = clock.find_gap(frame, raw.tell() / sample_bytes / rate)
-            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file reads as silence
-            kind = frame.sample_rate, frame.layout.name, frame.format.name  # may change between joined files
+            raw.seek(round(gap * rate) * sample_bytes, os.SEEK_CUR)  # a hole in the file is read as silence
+            kind = frame.sample_rate, frame.layout.name, frame.format.name  # joined files may differ in this
             if kind not in resamplers:
                 resamplers[kind] = av.AudioResampler("flt", layout, rate)
             for block in resamplers[kind].resample(frame):

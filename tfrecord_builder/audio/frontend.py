@@ -21,10 +21,10 @@ from tfrecord_builder.program import config_flags
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 INT16_SCALE = 32768.0  # log_mel and log_spectrogram use the range of 16-bit samples, as Kaldi does
-PRE_EMPHASIS = 0.97  # feature-window.h, preemph_coeff
-LOW_HZ = 20.0  # mel-computations.h, low_freq; the upper edge is the Nyquist frequency
-POVEY_POWER = 0.85  # feature-window.cc, "povey"
-ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # feature-fbank.cc
+PRE_EMPHASIS = 0.97  # Kaldi's preemph_coeff (feature-window.h)
+LOW_HZ = 20.0  # Kaldi's low_freq (mel-computations.h); the upper edge is the Nyquist frequency
+POVEY_POWER = 0.85  # exponent of Kaldi's window "povey" (feature-window.cc)
+ENERGY_FLOOR = float(np.finfo(np.float32).eps)  # Kaldi's lower limit of mel energies (feature-fbank.cc)
 
 # Frontends for pretrained encoders, with the allowed values of num_mel_bins; Whisper large-v3 uses 128.
 PRETRAINED_MEL_BINS = {"whisper_log_mel": (80, 128), "waveform": (80,)}
@@ -83,7 +83,7 @@ class FrontendConfig(config_flags.Checked):
 
     @property
     def max_seconds(self) -> float:
-        """Maximum duration of an utterance: PRETRAINED_SECONDS for pretrained encoders, otherwise inf."""
+        """Maximum duration in seconds: PRETRAINED_SECONDS for pretrained encoders, otherwise inf."""
         return PRETRAINED_SECONDS if self.frontend in PRETRAINED_MEL_BINS else math.inf
 
     @property
@@ -144,7 +144,8 @@ def num_frames(num_samples: IntOrTensor, config: FrontendConfig) -> IntOrTensor:
 
 def num_outputs(num_frames: IntOrTensor, encoder: pretrained_encoder.PretrainedEncoder) -> IntOrTensor:
     """Returns the number of outputs that a pretrained encoder produces for a number of frontend frames."""
-    if encoder.waveform:  # counts the 400-sample windows that fit, at a hop of 320; a frame is 160 samples
+    if encoder.waveform:
+        # One output per complete window of 400 samples, at a hop of 320 samples; a frame has 160 samples.
         return _zero_below((num_frames - 1) // 2, 1)
     return num_subsampled_frames(num_frames, encoder.subsampling)
 
@@ -228,7 +229,7 @@ def mel_weights(config: FrontendConfig) -> np.ndarray:
 
 
 def _hz_to_mel(hz: np.ndarray) -> np.ndarray:
-    return 1127.0 * np.log1p(np.asarray(hz, np.float64) / 700.0)  # mel-computations.h, MelScale
+    return 1127.0 * np.log1p(np.asarray(hz, np.float64) / 700.0)  # Kaldi's MelScale (mel-computations.h)
 
 
 def _fft_length(window_samples: int) -> int:

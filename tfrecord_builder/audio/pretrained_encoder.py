@@ -7,8 +7,8 @@ from typing import Optional
 
 # Encoder families (`model_type` in Hugging Face's config.json), and the frontend for each.
 FAMILIES = {"whisper": "whisper_log_mel", "hubert": "waveform", "wav2vec2": "waveform"}
-# Files with an encoder's sizes and weights, stored with data that contain the encoder's outputs and with
-# models trained on such data.
+# Files with an encoder's sizes and weights. Data that contain the encoder's outputs, and models trained on
+# such data, include these files.
 FILES = ("encoder_config.json", "encoder.safetensors")
 
 
@@ -18,8 +18,9 @@ class WaveformLayout:
 
     conv_dim: tuple[int, ...] = (512,) * 7  # output channels of each convolution over the samples
     conv_bias: bool = False
-    feat_extract_norm: str = "group"  # group: first layer only, over time; layer: all, over channels
-    do_stable_layer_norm: bool = False  # if True, blocks normalise before each module, not after
+    # "group" normalises the first convolution's output over time; "layer", each convolution's over channels.
+    feat_extract_norm: str = "group"
+    do_stable_layer_norm: bool = False  # if True, blocks normalise before each module, not after it
     num_conv_pos_embeddings: int = 128  # kernel size of the convolution that encodes positions
     num_conv_pos_embedding_groups: int = 16
     do_normalize: bool = True  # if True, waveforms are normalised to mean 0 and variance 1
@@ -31,7 +32,7 @@ class PretrainedEncoder:
 
     Attributes:
         family: a key of FAMILIES.
-        num_mel_bins: values per log-mel frame; the frames are the encoder's input or accompany its outputs.
+        num_mel_bins: values per log-mel frame; the encoder reads such frames, or they accompany its outputs.
         units, inner_units, heads, layers: the Transformer's number of values per frame, width of the
             feed-forward modules, number of attention heads, and number of blocks.
         sha256: hex digest of the weights.
@@ -59,7 +60,7 @@ def choose_layers(last: int) -> tuple[int, ...]:
     """Returns the numbers of the blocks whose outputs are used by default: two thirds of `last`, and `last`.
 
     Lower blocks encode the speaker's voice, so models that use them do worse on new speakers
-    (docs/results.md).
+    (docs/experiments/unseen-voices.md).
     """
     return tuple(sorted({-(-last * part // 3) for part in (2, 3)}))
 
@@ -73,5 +74,5 @@ class Applied:
 
     @property
     def num_bins(self) -> int:
-        """Number of values per output frame, which joins its log-mel frames and each block's output."""
+        """Number of values per output frame: its log-mel frames and each block's output, concatenated."""
         return self.encoder.subsampling * self.encoder.num_mel_bins + len(self.layers) * self.encoder.units

@@ -45,7 +45,7 @@ def is_joined(file: BinaryIO, kind: str) -> bool:
 
 def has_end(descriptor: int) -> bool:
     """Returns True if the last page of an open Ogg file is complete and has the end-of-stream flag."""
-    start = max(os.fstat(descriptor).st_size - 2 * _BLOCK_BYTES, 0)  # a page has up to 65,307 bytes
+    start = max(os.fstat(descriptor).st_size - 2 * _BLOCK_BYTES, 0)  # an Ogg page has up to 65,307 bytes
     page = os.pread(descriptor, 2 * _BLOCK_BYTES, start).rpartition(b"OggS\0")[2]
     num_segments = page[21] if len(page) > 21 else 255
     return page[:1] >= b"\4" and len(page) >= 22 + num_segments + sum(page[22 : 22 + num_segments])

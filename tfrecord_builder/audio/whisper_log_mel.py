@@ -16,7 +16,7 @@ from tfrecord_builder.program import lazy_tensorflow as tf
 
 SAMPLE_RATE, WINDOW, HOP = 16000, 400, 160  # Hz, samples, samples
 _FLOOR = 1e-10  # lower limit of the power, to avoid log(0)
-_RANGE = 8.0  # decades between the floor and the loudest value in the utterance
+_RANGE = 8.0  # decades; values further below the utterance's loudest value are raised
 # Mel scale of Slaney's Auditory Toolbox: linear below 1 kHz (200 / 3 Hz per mel), logarithmic above.
 _LINEAR_HZ, _LINEAR_MELS = 1000.0, 15.0
 _LOG_STEP = np.log(6.4) / 27.0
@@ -42,7 +42,7 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
         )[0]
     if num_samples is None:
         num_samples = tf.fill(tf.shape(waveform)[:1], tf.shape(waveform)[1])
-    hann = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # periodic
+    hann = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # a periodic window
     frames = _frame(waveform, num_samples) * tf.constant(hann)
     spectrum = tf.signal.rfft(frames, [WINDOW])  # [batch, num_frames, 201]
     power = tf.square(tf.math.real(spectrum)) + tf.square(tf.math.imag(spectrum))

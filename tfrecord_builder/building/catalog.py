@@ -71,7 +71,7 @@ class UtteranceList:
         if sha256 != self.sha256:
             raise errors.UserError(
                 f"{path} has changed since it was written: its sha256 is {sha256}, expected {self.sha256}. "
-                "Check the disk or store and run the build again."
+                "Check the disk or object store, then run the build again."
             )
         for line, split in zip(content.splitlines(), self.splits):
             fields = {**config_json.parse(line), "split": manifest.SPLITS[int(split)]}
@@ -83,7 +83,7 @@ class Catalog:
 
     def __init__(self, directory: str, database: sqlite3.Connection):
         self._directory, self._database = directory, database
-        self._files: list[tuple[str, str, int]] = []  # (name, sha256, number of utterances) per list
+        self._files: list[tuple[str, str, int]] = []  # one (name, sha256, number of utterances) per list
         database.executescript(_SCHEMA)
         database.execute("BEGIN")  # one long transaction, because no other process reads the database
 
@@ -117,7 +117,7 @@ class Catalog:
         return self._count("SELECT count(*) FROM utterances WHERE split = coalesce(?, split)", split)
 
     def group(self, split: str, key: Callable[[manifest.Utterance], str]) -> int:
-        """Groups the utterances of a split by the result of `key`; returns the number of groups."""
+        """Groups the utterances of a split by the key that `key` returns; returns the number of groups."""
         self._database.execute("DELETE FROM groups")
         for row, utterance in enumerate(self.utterances(), 1):
             if utterance.split == split:

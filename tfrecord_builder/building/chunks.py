@@ -1,4 +1,4 @@
-"""Labels a corpus in chunks. Any process that can access the directory of the chunks can label a chunk.
+"""Labels a corpus in chunks. Any process that can access the chunks' directory can label a chunk.
 
 A chunk consists of one or more of the catalog's utterance lists. A worker reads the lists and writes a
 .labelled file with one line per item (utterance or augmented copy), sorted in the order in which sharding
@@ -26,7 +26,7 @@ from tfrecord_builder.labels import labelling, normalisation, vocabularies
 from tfrecord_builder.program import config_json, urls
 from tfrecord_builder.storage import files
 
-_MAX_CHUNKS = 200  # sharding opens one file per chunk, and systems limit open files to a few hundred
+_MAX_CHUNKS = 200  # sharding opens one file per chunk, and systems may allow only a few hundred open files
 _CONCURRENT_REQUESTS = 32
 _PLAIN = copies.Variant()
 _WORDLESS = labelling.Labels("", (), ())
@@ -134,8 +134,8 @@ def label_corpus(
     """Labels every utterance in the lists, which are in `directory`, using `run` (see engines/dispatch.py).
 
     If there is only one chunk, the calling process labels the chunk, because starting a worker would take
-    longer. Raises UserError if a disk or store fails, a worker is killed, or an utterance id looks like the
-    id of an augmented copy.
+    longer. Raises UserError if a disk or object store fails, a worker is killed, or an utterance id looks
+    like the id of an augmented copy.
     """
     settings = [labeller.describe(), *sources.describe(augmentation), *tasks.list_versions().items()]
     settings_sha256 = resumable.hash_json(settings)
@@ -151,7 +151,7 @@ def find_problem(
 ) -> str:
     """Returns the reason to reject an utterance, with details after ": ", or "" if it is accepted."""
     if utterance.problem:
-        return utterance.problem  # found when the corpus was listed
+        return utterance.problem  # a problem found when the corpus was listed
     unreadable = normalisation.find_unreadable(utterance.text)
     if unreadable:
         return f"transcript has an unreadable character: {unreadable}"
@@ -185,10 +185,10 @@ def list_copies(
 
 
 def find_signatures(recordings: Sequence[Optional[str]]) -> list[Optional[tuple[int, int]]]:
-    """Returns the file signature of each recording; raises UserError if the disk or store fails."""
+    """Returns the file signature of each recording; raises UserError if the disk or object store fails."""
     if not any(path and urls.is_remote(path) for path in recordings):
         return list(map(_find_signature, recordings))
-    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # requests to stores are slow
+    with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # remote requests are slow
         return list(pool.map(_find_signature, recordings))
 
 

@@ -44,7 +44,7 @@ def list_corpus(
 
 
 def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:
-    """Moves a fraction of train to dev and logs the number of utterances moved, unless there is a dev split.
+    """Moves a fraction of train to dev and logs how many utterances it moved, unless a dev split exists.
 
     All utterances by a speaker are moved together. Speakers are sorted by a hash of their names, and each
     speaker who still fits into the fraction is moved. If no speaker fits, the speaker with the fewest

@@ -19,7 +19,7 @@ from tfrecord_builder.storage import directories, files, locks
 _WORKSPACE = ".plan"
 _STAGING = ".build"
 _FINGERPRINT_FILE = "plan"
-_PUBLISHED_FILE = "published"  # _FINGERPRINT_FILE gets this name before dataset_info.json is moved
+_PUBLISHED_FILE = "published"  # new name of _FINGERPRINT_FILE once only dataset_info.json is left to move
 _REPLACED = "replaced"
 _SCRATCH = "labels"
 _NOT_PUBLISHED = {_FINGERPRINT_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE}
@@ -49,9 +49,9 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
                 yield workspace
     except OSError as error:
         if urls.is_remote(str(error.filename)) and not str(error.filename).startswith(output_dir):
-            raise  # the store that holds the corpus failed
+            raise  # the object store that holds the corpus failed
         raise errors.UserError(
-            f"--output_dir: {output_dir} cannot be written ({error.strerror or error}); "
+            f"--output_dir: {output_dir} cannot be written to ({error.strerror or error}); "
             "free some space or fix the permissions, then run the build again: finished shards are kept."
         ) from error
 
@@ -72,7 +72,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
         _withdraw(output_dir, staging)
         files.remove_tree(staging)
     files.make_directory(staging)
-    # An empty directory does not exist in an object store.
+    # Object stores have no empty directories.
     names = files.list_names(staging) if files.is_directory(staging) else []
     _remove(staging, [name for name in names if name.endswith(".incomplete")])
     files.write_text(fingerprint_file, fingerprint)
@@ -80,7 +80,7 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
 
 
 def scratch_directory(output_dir: str) -> str:
-    """Creates a directory for files that workers share; the files are kept for resuming but not published."""
+    """Creates a directory for files that workers share and resumed builds reuse; they are not published."""
     directory = os.path.join(output_dir, _STAGING, _SCRATCH)
     files.make_directory(directory)
     return directory
@@ -114,7 +114,7 @@ def publish(output_dir: str, info: dataset_info.DatasetInfo) -> None:
 
 
 def failure_path(output_dir: str, name: str) -> str:
-    """Returns the path for a file about a failed build; the file is never placed next to finished data."""
+    """Returns the path for a file that explains a failed build; it is never placed next to finished data."""
     staging = os.path.join(output_dir, _STAGING)
     files.make_directory(staging)
     return os.path.join(staging if _is_complete(output_dir) else output_dir, name)
@@ -144,7 +144,7 @@ def _lock(output_dir: str) -> Iterator[None]:
 
 
 def _check_usable(output_dir: str, overwrite: bool) -> None:
-    """Raises UserError unless the directory is new or empty, holds an unfinished build or may be replaced."""
+    """Raises UserError unless the directory is new or empty, or its build is unfinished or replaceable."""
     names = _list_names(output_dir)
     if dataset_info.INFO_FILE in names:
         try:
@@ -173,7 +173,7 @@ def _list_names(output_dir: str) -> list[str]:
         raise errors.UserError(f"--output_dir: {output_dir} is a file; choose a directory.")
     if not urls.is_remote(output_dir) and not os.access(output_dir, os.R_OK | os.W_OK | os.X_OK):
         raise errors.UserError(
-            f"--output_dir: {output_dir} is not readable and writable; "
+            f"--output_dir: {output_dir} must be readable and writable; "
             "change its permissions or choose another directory."
         )
     return files.list_names(output_dir)
@@ -220,7 +220,7 @@ def _files_of(directory: str) -> set[str]:
     """Returns the files listed in dataset_info.json: shards, their .jsonl files, and any BPE model."""
     info = dataset_info.DatasetInfo.load(directory)
     shards = [shard.file for shard in info.shards]
-    bpe_files = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # only for token type bpe
+    bpe_files = {dataset_info.BPE_FILE} if info.bpe_sha256 else set()  # exists only for token type bpe
     names = {*shards, *map(recordings.path_of, shards), *bpe_files}
     return {name for name in names if os.path.basename(name) == name}  # excludes files in other directories
 

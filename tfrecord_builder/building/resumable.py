@@ -18,7 +18,7 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.program import lazy_tensorflow as tf
 from tfrecord_builder.storage import files
 
-# Called with the numbers of utterances processed so far (may be fractional) and rejected so far.
+# Called with two counts of utterances: processed so far (may be fractional) and rejected so far.
 OnProgress = Callable[[float, int], None]
 
 
@@ -67,7 +67,7 @@ class UnitWriter:
     directory: str
     written_type = ShardReceipt
     libraries = ()
-    item = "utt"  # unit of the progress bar
+    item = "utt"  # what the progress bar counts
 
     def fingerprint(self, shard: Any) -> str:
         """Returns the hash of everything that a shard depends on."""
@@ -82,7 +82,7 @@ class UnitWriter:
         try:
             receipt = self.written_type.load(self.json_path(shard))
             num_bytes, _ = files.size_and_time(os.path.join(self.directory, shard.file))
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):  # truncated or incompatible
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):  # missing, partial or incompatible
             return None
         is_same = receipt.fingerprint == self.fingerprint(shard)
         return receipt if is_same and receipt.num_bytes == num_bytes else None
@@ -91,7 +91,7 @@ class UnitWriter:
         """Writes a shard and its JSON file, each atomically; raises UserError if the disk fails."""
         try:
             return self.replace(shard, on_progress)
-        except Exception as error:  # not Ctrl-C, which may arrive while TensorFlow is being imported
+        except Exception as error:  # excludes Ctrl-C, which may arrive while TensorFlow is imported
             explain_refusal(self.directory, shard.file, error)
             raise
 
@@ -112,7 +112,7 @@ class UnitWriter:
 
 
 def explain_refusal(directory: str, file: str, error: Exception) -> None:
-    """Raises UserError if `error` means that the disk or store could not write a file."""
+    """Raises UserError if `error` means that a file could not be written to the disk or object store."""
     if isinstance(error, errors.UserError) or not isinstance(error, (OSError, tf.errors.OpError)):
         return
     reason = error.strerror if isinstance(error, OSError) else error.message

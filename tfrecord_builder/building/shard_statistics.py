@@ -70,7 +70,7 @@ class ShardStatistics(resumable.ShardReceipt):
     frame_lengths: dict = _counter()  # number of frames -> number of utterances
     token_lengths: dict = _counter()  # number of tokens -> number of utterances
     num_frames: int = 0
-    feature_sum: list = _list()  # sum for each feature bin, [num_bins]; empty for text
+    feature_sum: list = _list()  # sum of each feature bin over all frames, [num_bins]; empty for text
     feature_square_sum: list = _list()
     durations: dict = _counter()  # duration in ms // DURATION_BIN_MS -> number of utterances
     token_counts: dict = _counter()  # token, known or unknown -> number of occurrences
@@ -139,7 +139,7 @@ class ShardStatistics(resumable.ShardReceipt):
 
     def _count_level(self, record: schema.Record, item: sharding.LabelledUtterance, level: Loudness) -> None:
         if item.variant and item.variant.is_wordless:
-            return  # noise alone says nothing about the recordings
+            return  # a copy without words says nothing about the recordings
         self.rms_levels[str(math.floor(level.rms_dbfs))] += 1
         self.peak_levels[str(math.floor(level.peak_dbfs))] += 1
         self.clipped_utterances += level.clipped_samples > 0
@@ -161,7 +161,7 @@ def add_up(shards: Iterable[ShardStatistics]) -> dict[str, ShardStatistics]:
 
 
 def count_shared_speakers(totals: Mapping[str, ShardStatistics], split: str) -> dict[str, int]:
-    """Returns how many speakers `split` shares with each other split, if both have known speakers."""
+    """Returns how many speakers `split` shares with each other split; skips splits without known speakers."""
     speakers = set(totals[split].speakers)
     others = {name: total.speakers for name, total in totals.items() if name != split}
     return {name: len(speakers.intersection(ids)) for name, ids in others.items() if speakers and ids}
@@ -210,7 +210,7 @@ def _to_dbfs(power: float) -> float:
 
 
 def _sum_of_squares(waveform: np.ndarray) -> float:
-    # einsum is used instead of dot, because BLAS makes the last bits depend on the number of threads.
+    # einsum is used instead of dot, because the last bits of BLAS results depend on the number of threads.
     whole = len(waveform) // _BLOCK_SAMPLES * _BLOCK_SAMPLES
     blocks, tail = waveform[:whole].reshape(-1, _BLOCK_SAMPLES), waveform[whole:]
     sums = np.einsum("ij,ij->i", blocks, blocks)
@@ -224,7 +224,7 @@ def _count_clipped(waveform: np.ndarray) -> int:
 
 
 def _sum_features(fbank: np.ndarray) -> Iterator[list[float]]:
-    """Yields two lists with one sum per feature bin: first the sums of the values, then of their squares."""
+    """Yields two lists with one sum per feature bin: the sums of the values, then those of their squares."""
     widened = fbank if fbank.dtype == np.float32 else np.take(_FLOAT32, fbank.view(np.uint16))
     values = widened.astype(np.float64)
     for total in (np.einsum("ij->j", values), np.einsum("ij,ij->j", values, values)):

@@ -68,7 +68,7 @@ def make_record(
 
     Raises:
         RejectedRecording: the recording cannot be used.
-        UserError: the recording has changed since the corpus was listed, or the disk or store failed.
+        UserError: the recording has changed since the corpus was listed, or a disk or object store failed.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(
@@ -86,7 +86,7 @@ def make_record(
             return _add_features(record, item, settings)
         finally:
             _check_unchanged(item)
-    except OSError as error:  # a failed read, because nothing is written here
+    except OSError as error:  # always a failed read, because nothing is written here
         raise errors.store_failed(error.filename or utterance.audio, error) from error
 
 
@@ -129,7 +129,7 @@ def _add_features(
     if frontend.num_frames(len(waveform), settings.frontend) < vocabulary.min_ctc_frames(item.labels.tokens):
         raise RejectedRecording("too short for its labels")  # even if the encoder does not subsample
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
-    if not is_finite:  # very loud samples overflow; a single Inf would make the feature mean Inf
+    if not is_finite:  # features of very loud samples overflow; one Inf would make the feature mean Inf
         raise RejectedRecording("features overflow")
     duration_ms = round(1000 * len(waveform) / sample_rate)
     return dataclasses.replace(
@@ -158,7 +158,7 @@ def _build_extractor(config: frontend.FrontendConfig, fbank_dtype: str) -> Extra
         fbank = tf.cast(frontend.extract(waveform, config), fbank_dtype)
         is_finite = tf.reduce_all(tf.math.is_finite(tf.cast(fbank, tf.float32)))
     session = resumable.open_session(graph)
-    # The public make_callable would resolve its fetches in every call, which takes a fifth of the time.
+    # The public make_callable would resolve its fetches in every call, which takes a fifth of a call's time.
     fetches = config_pb2.CallableOptions(feed=[waveform.name], fetch=[fbank.name, is_finite.name])
     return session._make_callable_from_options(fetches)
 

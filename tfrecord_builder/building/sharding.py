@@ -39,7 +39,7 @@ class LabelledUtterance:
 
     utterance: manifest.Utterance
     labels: labelling.Labels
-    signature: Optional[tuple[int, int]] = None  # file_signature of the recording at labelling time
+    signature: Optional[tuple[int, int]] = None  # the recording's file_signature when it was labelled
     variant: Optional[copies.Variant] = None  # the augmentation; None if the item is not augmented
 
 
@@ -133,7 +133,7 @@ def file_signature(audio: Optional[str]) -> Optional[tuple[int, int]]:
         return None
     except OSError as error:
         if urls.is_remote(audio) or not files.concerns_one_file(error):
-            raise  # the disk or store failed, not only this file
+            raise  # the disk or object store failed, not only this file
         return None
 
 

@@ -24,7 +24,7 @@ from tfrecord_builder.storage import files, members
 # list of one number, or "average" (default); lines with other values are rejected. pinyin and speaker are
 # optional. Manifests contain no ids, so ids are <manifest>-<line>-<recording>, such as train_manifest-2-b.
 _NEMO_NAME = re.compile(r"([^_.-]+)([_.-].*)?\.jsonl?")
-_TARRED = {"tarred_audio_manifest.json": "train"}  # _read_nemo rejects this file for its shard_id fields
+_TARRED = {"tarred_audio_manifest.json": "train"}  # _read_nemo rejects the shard_id fields in this file
 _NEMO_FIELDS = ("audio_filepath", "duration", "offset", "text", "speaker", "pinyin")
 
 
@@ -55,7 +55,7 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:
-    """Returns the selected channel (None for the average of all channels) and any problem (else empty)."""
+    """Returns the selected channel (None: the average of all channels) and the problem (empty if none)."""
     channel = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
     if channel is None or channel == "average":
         return None, ""
@@ -66,14 +66,14 @@ def _read_channel(selector: Any) -> tuple[Optional[int], str]:
 
 # WeNet (see its tools/make_raw_list.py and make_shard_list.py): data.list or {train,dev,test}/data.list. A
 # raw list contains one object per line; start and end, in seconds, select a segment. A shard list contains
-# one path of a tar file per line. In a tar file, KEY.wav (or .flac, .mp3, ...) and KEY.txt belong together;
+# the path of one tar file per line. KEY.txt in a tar file is the transcript of KEY.wav (.flac, .mp3, ...);
 # recordings are read without unpacking the tar file.
 #
 #     {"key": "BAC009S0724W0121", "wav": "/data/BAC009S0724W0121.wav", "txt": "广州市房地产中介协会分析"}
 #     /data/shards/shards_000000000.tar
 #
 # Paths may be relative to the list's directory or to the directory where the recipe ran (layout.resolve). If
-# users pass a list itself instead of a directory, the split is taken from the file name (default: train).
+# users pass a list instead of its directory, the split is taken from the file name (default: train).
 NOT_UTF_8 = "transcript in a shard is not UTF-8"
 _DATA_LIST = "data.list"
 _WENET_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")

@@ -28,14 +28,14 @@ from tfrecord_builder.corpora import kaldi_commands, layout, segments, text_file
 from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
-# rejected.tsv also shows the entry itself, in the audio path.
+# rejected.tsv also shows the entry itself, at the end of the audio path.
 NOT_READ = "wav.scp entry is not a file, file:offset or decoding command (cat, flac, sph2pipe, sox, ffmpeg)"
 
 _TO_THE_END = re.compile(r"-1(?:\.0*)?")
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of each data directory, and transcripts without a recording last."""
+    """Yields the utterances of each data directory, those without a recording last."""
     lists = layout.find_lists(corpus_dir, ("wav.scp",))
     if not lists:
         raise errors.UserError(
@@ -86,8 +86,8 @@ def _parse_segment(
     recording, *part = value.split() or [""]
     if recording not in recordings or not 2 <= len(part) <= 3:
         raise errors.UserError(
-            f"{where}: segment is {value!r}, expected a recording in wav.scp, its start and end in seconds, "
-            "and optionally a channel; fix the line."
+            f"{where}: segment is {value!r}, expected a recording id from wav.scp, start and end in "
+            "seconds, and optionally a channel; fix the line."
         )
     row = dict(zip(("start", "end", "channel"), part))
     if _TO_THE_END.fullmatch(row["end"]):
@@ -107,6 +107,6 @@ def _read_columns(path: str) -> Iterator[tuple[str, str, str]]:
             continue
         where = f"{path}: line {number}"
         if parts[0] in seen:
-            raise errors.UserError(f"{where}: {parts[0]} is a duplicate; remove one of the lines.")
+            raise errors.UserError(f"{where}: the id {parts[0]} is a duplicate; remove one of the lines.")
         seen.add(parts[0])
         yield where, parts[0], parts[1].strip() if len(parts) > 1 else ""

@@ -17,12 +17,12 @@ _SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # characters that join commands or 
 
 
 class _Command(NamedTuple):
-    """Patterns for a command's arguments, other than the file, that leave the audio unchanged."""
+    """Patterns for the arguments with which a command only decodes a file; the file itself has none."""
 
-    flags: str = ""  # arguments without a value
+    flags: str = ""  # pattern for options without a value
     options: dict[str, str] = {}  # name of each option -> pattern for its value
-    output: str = ""  # arguments after the file
-    needs: str = ""  # a required argument
+    output: str = ""  # pattern for the arguments after the file
+    needs: str = ""  # pattern that at least one argument must match
 
 
 _COMMANDS = {

@@ -102,7 +102,7 @@ def find_lists(
 
 
 def split_in(name: str) -> Optional[str]:
-    """Returns the split that a file name contains ("dev-clean.csv" is dev); None unless there is just one."""
+    """Returns the split in a file name ("dev-clean.csv" is dev), or None if there is none or several."""
     splits = {split_of(word) for word in re.findall("[A-Za-z]+|[\u4e00-\u9fff]+", name)} - {None}
     return splits.pop() if len(splits) == 1 else None
 

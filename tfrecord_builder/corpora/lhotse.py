@@ -43,7 +43,8 @@ _ACCEPTED = (
     "supervisions_train.jsonl.gz (and dev, test; also .jsonl, .json)"
 )
 _TOLERANCE_SECONDS = 0.1  # rounding may extend a supervision this far beyond its cut
-_RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}  # limits of --speed_perturb_factors, --volume_db
+# The limits of --speed_perturb_factors and --volume_db.
+_RANGES = {"Speed": (0.5, 2.0), "Volume": (0.001, 1000.0)}
 _MIXED = "mixed"  # replaces the recording in a cut that mixes several sounds
 
 Fields = dict[str, Any]
@@ -75,7 +76,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _choose(names: list[str], kind: str) -> dict[str, str]:
-    """Maps files of a kind to their splits; files without a split are used only if no file has a split."""
+    """Maps the files of one kind to their splits; those without a split are used only if no file has one."""
     stems = {name: _FILE.fullmatch(name)[1] for name in names}
     splits = {name: _find_split(stem, kind) for name, stem in stems.items()}
     named = {name: split for name, split in splits.items() if split}
@@ -85,7 +86,7 @@ def _choose(names: list[str], kind: str) -> dict[str, str]:
 def _find_split(stem: str, kind: str) -> Optional[str]:
     """Returns the split in a file name, or None if the name has no split or the file is of another kind."""
     *before, last = stem.split("_")
-    if kind in last:  # train_cuts
+    if kind in last:  # a name such as train_cuts
         last = before[-1] if before else ""
     elif kind not in "_".join(before) and (before or kind != "cuts"):
         return None
@@ -97,7 +98,7 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
     partner = os.path.join(corpus_dir, name.replace("recordings", "supervisions"))
     if not files.exists(partner):
         raise errors.UserError(
-            f"{path}: the supervisions file {partner} is missing, {_ACCEPTED}; copy or rename the file."
+            f"{path}: the supervisions file {partner} is missing; {_ACCEPTED}; copy or rename the file."
         )
     recordings = dict(itertools.starmap(_keep_sound, json_lines.read_objects(path)))
     for where, supervision in json_lines.read_objects(partner):
@@ -108,7 +109,7 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
 
 
 def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns a recording's id and only the required fields, because all recordings are kept in memory."""
+    """Returns a recording's id and the few fields that are kept in memory for all recordings."""
     sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
     return json_lines.get_text(where, recording, "id"), sound
 
@@ -169,7 +170,7 @@ def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, A
 
 
 def _find_part(cut: Fields, supervision: Fields) -> tuple[float, Optional[float]]:
-    """Returns a supervision's start in the recording and its duration (None if to the end), in seconds."""
+    """Returns a supervision's start in the recording and its duration (None: up to the end), in seconds."""
     cut_start, start = float(cut.get("start") or 0), float(supervision.get("start") or 0)
     limit = float(math.inf if cut.get("duration") is None else cut["duration"])
     seconds = supervision.get("duration")

@@ -21,7 +21,7 @@ NAMES = {
     "duration": ("duration", "时长", "持续时间"),
     "channel": ("channel", "声道", "通道"),
     "stop": ("stop",),  # SpeechBrain: start and stop are in samples
-    "options": ("wav_opts",),  # older SpeechBrain tables: start:10000 stop:26000
+    "options": ("wav_opts",),  # older SpeechBrain tables: values such as start:10000 stop:26000
 }
 EMPTY = "segment ends at or before its start"
 SAMPLES = "segment times are in samples: set start, and end or duration, in seconds"
@@ -53,8 +53,8 @@ def read(where: str, row: Mapping[str, str]) -> Segment:
     channel = _read_channel(where, row.get("channel", "").strip())
     if end is not None and duration is not None and abs(start + duration - end) > _ROUNDING_SECONDS:
         raise errors.UserError(
-            f"{where}: start {start:g}, end {end:g} and duration {duration:g} contradict each other, "
-            "expected end = start + duration in seconds; fix the line or remove one of the columns."
+            f"{where}: start {start:g}, end {end:g} and duration {duration:g} contradict each other: "
+            "end must be start + duration, in seconds; fix the line or remove one of the columns."
         )
     seconds = duration if end is None else end - start
     if seconds is not None and seconds <= 0:
@@ -66,7 +66,7 @@ def read(where: str, row: Mapping[str, str]) -> Segment:
 
 
 def _read_samples(start: float, stop: str, seconds: Optional[float], channel: Optional[int]) -> Segment:
-    """Converts a start in samples to seconds if the sample rate follows from `stop` and `seconds`."""
+    """Converts a segment's start from samples to seconds if `stop` and `seconds` imply the sample rate."""
     if seconds and stop.isdecimal():
         rate = (int(stop) - start) / seconds
         nearest = min(_RATES, key=lambda candidate: abs(rate / candidate - 1))
@@ -93,6 +93,6 @@ def _read_channel(where: str, value: str) -> Optional[int]:
         return int(value)
     if value and value.lower() not in _CHANNELS:
         raise errors.UserError(
-            f"{where}: channel is {value!r}, expected a number from 0 up, A or B; fix the line."
+            f"{where}: channel is {value!r}, expected A, B or a number (the first is 0); fix the line."
         )
     return _CHANNELS.get(value.lower())

@@ -1,4 +1,4 @@
-"""Reads corpora in the form of tables: manifest.tsv, any other tables, Common Voice, LJSpeech, text."""
+"""Reads corpora that consist of tables: manifest.tsv, other tables, Common Voice, LJSpeech, text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 # Common Voice in any language (commonvoice.mozilla.org): cv-corpus-<release>/<language>/{train,dev,test}.tsv
 # and clips/*.mp3. The release defines the splits, which share no speakers. validated.tsv (a superset of
-# the splits), other.tsv and invalidated.tsv are not read. In releases from 2019, paths lack .mp3.
+# the splits), other.tsv and invalidated.tsv are not read. In the releases of 2019, paths lack .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
@@ -59,7 +59,7 @@ def list_common_voice(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 # LJSpeech (keithito.com/LJ-Speech-Dataset) and corpora with the same layout: wavs/*.wav and metadata.csv,
 # which has neither a header nor quotes. Its columns are id, transcript, and often a normalised transcript
-# (numbers and abbreviations spelled out), which takes precedence. All lines are by one speaker and in train.
+# (numbers and abbreviations spelled out), which is preferred. All lines have one speaker and are in train.
 #
 #     LJ001-0007|the earliest book printed with movable types, about 1455,|..., about fourteen fifty-five,
 
@@ -136,7 +136,7 @@ def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
 
 
 def _find_splits(directory: str, tables: list[str]) -> list[tuple[Optional[str], str]]:
-    """Finds train.csv or, if it is missing, all tables with train in their names; likewise dev and test."""
+    """Finds train.csv or, if it is missing, all tables with train in their names; dev and test likewise."""
     lists = []
     for split in manifest.SPLITS:
         exact = [name for name in tables if layout.split_of(os.path.splitext(name)[0]) == split]
@@ -162,7 +162,7 @@ def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
     tables = layout.named_splits(names, ".tsv")
     if not tables and _WORDS not in names:
         raise errors.UserError(
-            f"{corpus_dir}: found no text corpus, that is, train.tsv (or dev, valid, test) with the columns "
+            f"{corpus_dir}: found no text corpus, expected train.tsv (or dev, valid, test) with the columns "
             "hanzi and pinyin, or dict.txt; pass the directory that contains these files."
         )
     if len(dict(tables)) < len(tables):

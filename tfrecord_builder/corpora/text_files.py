@@ -24,7 +24,7 @@ _ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or Chinese text in GB18030 (G
 _MAX_NOTES = 10  # maximum warnings about encodings; some corpora have one file per utterance
 _BLOCK_BYTES = 1 << 20
 _MIN_HANZI = 0.8  # minimum fraction of hanzi among non-ASCII letters; decoded Japanese also contains kana
-_MIN_FREQUENT = 0.1  # minimum fraction of _FREQUENT letters; about 0.5 in Chinese, 0.01 in other encodings
+_MIN_FREQUENT = 0.1  # minimum fraction of _FREQUENT letters; about 0.5 in Chinese text, 0.01 in misread text
 _FREQUENT = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行"
     "所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力"
@@ -40,7 +40,7 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
     """
     try:
         with files.open_binary(path) as file:
-            encoding = find_encoding(file) or "utf-8"  # decoding then fails at the first bad byte
+            encoding = find_encoding(file) or "utf-8"  # reading UTF-8 fails at the first bad byte
             file.seek(0)
             if not encoding.startswith("utf-8"):
                 logging.log_first_n(logging.WARNING, "%s is read as %s", _MAX_NOTES, path, encoding.upper())
@@ -51,16 +51,17 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
         raise errors.UserError(f"{path}: file does not exist; {remedy}.") from None
     except OSError as error:
         raise errors.UserError(
-            f"{path}: cannot be read ({error.strerror}), expected a text file; {remedy}."
+            f"{path} cannot be read as a text file ({error.strerror}); {remedy}."
         ) from error
     except UnicodeDecodeError:
         raise errors.UserError(
-            f"{path}: byte {_find_bad_byte(path)} is not UTF-8, expected {_ACCEPTED}; save the file as UTF-8."
+            f"{path}: byte {_find_bad_byte(path)} is not UTF-8. The file must be {_ACCEPTED}; "
+            "save it as UTF-8."
         ) from None
 
 
 def find_encoding(file: BinaryIO) -> Optional[str]:
-    """Returns the encoding of a file that is open at its first byte, or None if it is unsupported."""
+    """Returns a file's encoding, or None if it is unsupported; the file must be at its first byte."""
     if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         return "utf-16"
     with contextlib.suppress(UnicodeDecodeError):

@@ -13,7 +13,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.storage import files
 
 # THCHS-30 (openslr.org/18): data/ contains files such as A11_0.wav and A11_0.wav.trn, whose three lines are
-# hanzi, toned pinyin and phones. train/, dev/ and test/ contain .trn files whose one line is a path in data/.
+# hanzi, toned pinyin and phones. train/, dev/ and test/ contain .trn files with one line, a path in data/.
 #
 #     绿 是 阳春 烟 景 ...                       ../data/A11_0.wav.trn
 #     lv4 shi4 yang2 chun1 yan1 jing3 ...
@@ -41,7 +41,7 @@ def _read_trn(path: str) -> tuple[str, str, str]:
     lines = [line.strip() for line in text_files.read_lines(path, "unpack THCHS-30 again")]
     if lines and lines[0].endswith(_TRN):
         folder, target = os.path.dirname(path), lines[0]
-        while target.startswith("../"):  # os.path.normpath would break s3://
+        while target.startswith("../"):  # os.path.normpath would break s3:// paths
             folder, target = os.path.dirname(folder), target.removeprefix("../")
         path = os.path.join(folder, target)
         lines = [line.strip() for line in text_files.read_lines(path, "unpack THCHS-30 again")]
@@ -51,7 +51,7 @@ def _read_trn(path: str) -> tuple[str, str, str]:
 
 # ST-CMDS (openslr.org/38): 20170001P00001A0001.{wav,txt,metadata}, all in one directory. There are no splits,
 # so all utterances are in train. A .txt file contains one line, the transcript. A speaker's name (here
-# P00001A) includes the letter. This yields 855 speakers with 120 sentences each, as the description says.
+# P00001A) includes the letter. This yields 855 speakers with 120 sentences each, as openslr.org states.
 _ST_CMDS_NAME = re.compile(r"\d{8}(P\d{5}[A-Z])\d{4}")
 
 

@@ -62,7 +62,7 @@ def list_aishell1(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def list_aidatatang_200zh(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances of aidatatang_200zh; speakers without a folder count as train."""
+    """Yields the utterances of aidatatang_200zh; speakers without a folder belong to train."""
     transcript = os.path.join("transcript", "aidatatang_200_zh_transcript.txt")
     names = {split: os.path.join("corpus", split) for split in manifest.SPLITS}
     remedy = "pass the directory aidatatang_200zh itself"
@@ -117,8 +117,8 @@ def _split_pairs(line: str) -> _Transcript:
 #     UtteranceID	SpeakerID	Transcription
 #     38_5716_20170914202211.wav	38_5716	嗨天气寒冷记得添衣保暖哦
 #
-# FIL (a filled pause) and SPK (speaker noise), with or without brackets, and other capitals in brackets are
-# not words, and are replaced by spaces.
+# Capitals in brackets are not words, nor are FIL (a filled pause) and SPK (speaker noise) without brackets;
+# spaces replace them.
 _MARKS = re.compile(r"\[ *[A-Z]+ *\]|< *[A-Z]+ *>|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
 _UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that directory"
 

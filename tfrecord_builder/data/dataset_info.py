@@ -30,7 +30,7 @@ REPORT_FILE = "report.html"
 
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
-    """Reads each directory's dataset_info.json; raises UserError like `load`, or if there are duplicates."""
+    """Reads each directory's dataset_info.json; raises UserError like `load`, or if one is repeated."""
     places = [path if urls.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
@@ -106,7 +106,7 @@ class DatasetInfo:
         num_rejected: number of rejected utterances in all splits.
         config_sha256: hex digest of all settings that affect the records, except the corpus and vocabularies.
         bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
-        token_counts: number of occurrences of each token in the train split, by token id.
+        token_counts: number of occurrences of each token in the train split, indexed by token id.
         rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if a file
             does not exist.
 
@@ -151,7 +151,7 @@ class DatasetInfo:
             return config_json.from_json_dict(cls, config_json.parse(files.read_text(path)))
         except FileNotFoundError:
             raise errors.UserError(
-                f"{data_dir}: {INFO_FILE} is missing, so the data is incomplete; run the build until it ends"
+                f"{data_dir}: {INFO_FILE} is missing, so the data is incomplete; run the build to the end"
             ) from None
         except errors.UserError as error:
             raise errors.UserError(f"{path}: {error}") from error

@@ -1,4 +1,6 @@
-"""Finds the recording of each record in its shard's .jsonl file, which building/sharding.py writes.
+"""Finds the recording of each record in the .jsonl file that building/sharding.py writes for each shard.
+
+A line of the file:
 
 {"utterance": {"utterance_id": "u1", "audio": "/c/u1.wav", ...}, "stamp": [43218, ...], "variant": null}
 """
@@ -74,7 +76,7 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
 
 
 def read_all(shard_paths: Iterable[str]) -> dict[str, Recording]:
-    """Maps the utterance ids of all records to recordings; otherwise like find_all."""
+    """Maps the utterance ids of all records to recordings, with the omissions and errors of find_all."""
     known = (path for path in shard_paths if files.exists(path_of(path)))
     items = (item for path in known for item in read_items(path, _parse))
     return {utterance_id: recording for utterance_id, recording in items if recording}

@@ -68,7 +68,7 @@ def make_example(record: Record) -> bytes:
         features["fbank"].bytes_list.value.append(_to_bytes(record.fbank))
         features["num_frames"].int64_list.value.append(record.fbank.shape[0])
         features["duration_ms"].int64_list.value.append(record.duration_ms)
-    return example.SerializeToString(deterministic=True)  # proto maps are unordered
+    return example.SerializeToString(deterministic=True)  # protobuf maps are unordered
 
 
 def replace_features(serialized: bytes, fbank: np.ndarray) -> bytes:
@@ -103,7 +103,7 @@ def unframe(framed: bytes, size: int) -> bytes:
     if len(data) != size or framed[:8] != struct.pack("<Q", size):
         raise ValueError(f"expected {size} bytes")
     if framed[-4:] != struct.pack("<I", masked_crc(data)):
-        raise ValueError("CRC of its data is wrong")
+        raise ValueError("the CRC of its data is wrong")
     return data
 
 
@@ -126,7 +126,7 @@ def read_shard(path: str) -> Iterator[bytes]:
 def parse_records(
     records: Iterable[bytes], num_bins: Optional[int] = None, fbank_dtype: str = "float16"
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the values of each serialised record; like parse_batch, but without the batch axis."""
+    """Yields each serialised record's values as parse_batch returns them, but without the batch axis."""
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
         serialized = tf.compat.v1.placeholder(tf.string, [1])
         batch = parse_batch(serialized, num_bins, fbank_dtype)
@@ -189,7 +189,7 @@ def _ragged():
 def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:
     """Decodes the stored bytes, string [batch], to float32 [batch, max_frames, num_bins]."""
     dtype = tf.as_dtype(fbank_dtype)
-    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # the added 0 is for an empty batch
+    longest = tf.reduce_max(tf.concat([num_frames, [0]], axis=0))  # the added 0 is an empty batch's maximum
     bytes_per_frame = num_bins * dtype.size
     lengths, expected = tf.strings.length(stored), num_frames * bytes_per_frame
     what = f"{num_bins} {fbank_dtype} numbers"

@@ -49,7 +49,7 @@ class Vocabulary:
     unknown_id = 0
 
     def __init__(self, tokens: Sequence[str]):
-        """Raises UserError if <unk> is not first, or a token is empty, is a duplicate or has whitespace."""
+        """Raises UserError if <unk> is not first, or a token is empty, is repeated or contains whitespace."""
         self.tokens = tuple(tokens)
         _check_tokens(self.tokens)
         self.size = len(self.tokens)
@@ -105,7 +105,7 @@ class Vocabulary:
 
 
 def read_lines(path: str, content: str) -> list[str]:
-    """Returns the lines of a vocabulary or readings file; messages call it a `content` file.
+    """Returns the lines of a vocabulary or readings file; `content` tells messages which of the two it is.
 
     Raises errors.UserError if the file cannot be read or is not UTF-8.
     """

@@ -1,4 +1,4 @@
-"""Labels utterances with a normalised transcript, tokens, and any characters that align with the tokens."""
+"""Labels utterances with a normalised transcript, tokens and, if they align with the tokens, characters."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Labeller:
         return Labels(transcript, tuple(tokens), tuple(characters))
 
     def has_unclear_numbers(self, utterance: manifest.Utterance) -> bool:
-        """Returns True if the labels come from the transcript and may lose part of one of its numbers."""
+        """Returns True if the labels come from the transcript and may lose part of a number in it."""
         uses_transcript = self.config.token_type not in _SPLIT_SYLLABLE or not utterance.pinyin
         return uses_transcript and numerals.is_unclear(utterance.text, self.config.numbers)
 

@@ -22,25 +22,25 @@ _UNIT_WORDS = dict(
 _CODES = "尾数|电话|手机|号码|邮编|邮政编码|验证码|密码|房间号?|卡号|账号|工号|学号"
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _SUM = rf"{_NUMBER}[百千万亿]*"
-# Numbers that would lose their sign, point or unit in normalisation.
+# Matches a number that would lose its sign, point or unit in normalisation.
 _LOSS = re.compile(
     r"[0-9]年?[.:/~+*×÷=^·—–'′-][0-9]|(?<![0-9A-Za-z])[-+.][0-9]|[¥$€£<>≈±√≤≥=×÷*#] ?[0-9]"
     r"|[0-9] ?[%‰°℃¥$€£#+/′″]|[A-Za-z]\^[0-9]|[0-9] ?[cdk]m[23]"
 )
-# Matches text that can be read in several ways: a minus sign or a hyphen in a name such as 歼-20 (unless a
-# unit follows), a hyphen that only separates, or adjacent amounts.
+# Matches text that can be read in several ways: a hyphen as in 歼-20, which may be a minus sign or part of a
+# name (unless a unit follows), a hyphen that only separates, or adjacent amounts.
 _HYPHEN = re.compile(
     r"(?![年月日]|(?<=[0-9])[点时分])[\u4e00-\u9fff]-[0-9]+(?!\.?[0-9]| ?[%℃°度])"
     r"|[0-9]-[\u4e00-\u9fff]|[-–] +[0-9]|[0-9A-Za-z][¥$€£][0-9]"
 )
-# _PAIR matches two numbers; if the first is not smaller than the second, the pair is a score, a difference,
-# 24/7 or a date. _DAY matches a date such as 02/29 or 12-25.
+# _PAIR matches a range or a fraction; but if the first number is not smaller than the second, the pair is a
+# score, a difference, 24/7 or a date. _DAY matches a date such as 02/29 or 12-25.
 _PAIR = re.compile(r"(?<![0-9A-Za-z./:-])([0-9]+)[/-]([0-9]+)(?![0-9./:=-])")
 _DAY = re.compile(
     r"(?<![0-9A-Za-z./:-])(?:1[0-2]|0?[1-9])(?:/(?:1[3-9]|2\d|3[01]|0[1-9])(?![\d./])"
     r"|-(?:[12]?\d|3[01])(?! ?[\w./:=%‰°℃-]))"
 )
-# _RUN matches text without a break; _WHOLE matches a run that the grammar reads completely.
+# _RUN matches text up to a hanzi, a space or a comma; _WHOLE matches a run that the grammar reads completely.
 _RUN = re.compile(r"(?:[^\s\u2018-\u201f\u2600-\u9fff\uf900-\U0003ffff!?,:;()\[\]{}]|(?<=\d)[ ,:](?=\d))+")
 _EDGES = re.compile(r"^(?:—|\.\.+)+|[.~·—]+$")
 _PLAIN = r"(?:0|[1-9][0-9]*(?!\.)|0(?=\.)|[1-9][0-9]{0,7}(?=\.))(?:\.[0-9]+)?"
@@ -79,7 +79,7 @@ def is_unclear(transcript: str, numbers: str) -> bool:
 
 
 def _fold(transcript: str) -> str:
-    """Returns the composed transcript, with 2½ as 2又1/2 and 2³ as 2^3."""
+    """Returns the transcript in NFKC, with 2½ as 2又1/2 and 2³ as 2^3."""
     text = re.sub(r"(?<=\d)，(?=\d)(?!0\d|\d{3}(?!\d))", "、", transcript)
     text = re.sub("(?<=[0-9０-９])(?=[¼-¾⅐-⅞])", "又", text)
     text = re.sub("(?<=[0-9A-Za-ln-z])(?=[²³¹⁰⁴-⁹⁻])", "^", text)
@@ -106,7 +106,7 @@ def _spell(match: re.Match) -> str:
 
 
 def _join(match: re.Match) -> str:
-    """Returns a grouped number (1,000) without separators, or in hanzi if digits would look like a code."""
+    """Returns a number such as 1,000 without separators, or in hanzi if digits would look like a code."""
     digits, following = re.sub("[, ']", "", match[0]), match.string[match.end() :]
     if not 4 < len(digits) < 13 or re.match(r"\.[0-9]|[元人米A-Za-z%‰°]", following):
         return digits
@@ -118,7 +118,7 @@ def _spell_code(match: re.Match) -> str:
 
 
 def _read_each(match: re.Match) -> str:
-    """Reads each integer separately, as if 号 followed: 2 as 二, and 110 not as a telephone number."""
+    """Reads each integer as if 号 followed: 2 is 二 (not 两), and 110 is not read as a telephone number."""
     text = re.sub("[~-]", "到", match[0])
     return re.sub("[0-9]+", lambda number: _grammar().normalize(f"{number[0]}号")[:-1], text)
 
@@ -128,7 +128,7 @@ def _read_decimal(match: re.Match) -> str:
 
 
 def _name(match: re.Match) -> str:
-    """Reads the number after letters as a whole if small or round (F16, G20), else digit by digit (N95)."""
+    """Reads a number after letters digit by digit (N95), or as a whole if it is small or round (F16, G20)."""
     letters, number = match.groups()
     is_spelled = len(number) > 2 or (int(number) > 30 and number[-1] != "0")
     return letters + (number.translate(_DIGITS) if is_spelled else _grammar().normalize(number))
@@ -175,7 +175,7 @@ _RULES = tuple(
         (r"(?<![0-9.:])0(?=[1-9][月日时点])", ""),
         (r"(?<![0-9.])(?:1[0-9]|20)[0-9]{2}(?=[至到](?:1[0-9]|20)[0-9]{2}年(?!前))", _spell),
         (r"(?<![0-9.-])([0-9]{1,2})-(?=[0-9]{1,3}年)", r"\1到"),
-        (r"(?<![0-9.])(?:[3-9][0-9]00|[0-9]{5,12})(?=年)", _read_each),  # not a calendar year
+        (r"(?<![0-9.])(?:[3-9][0-9]00|[0-9]{5,12})(?=年)", _read_each),  # a number of years
         (rf"({_NUMBER})%?[~-]({_NUMBER}%)", r"\1%到\2"),
         (r"((?:比分|比例|以)[^0-9,。;!?]{0,3}[0-9]+):(?=[0-9])", r"\1比"),
         (r"(比分[^0-9,。;!?]{0,3}[0-9]+)-(?=[0-9])", r"\1比"),

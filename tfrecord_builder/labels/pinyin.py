@@ -26,7 +26,7 @@ from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import context_readings, normalisation, tokenisation, tone_sandhi
 
 _TONED = re.compile("[a-z]+[1-5]")
-_LOOSE = frozenset("的了都谁是")  # not joined into phrases if they are jieba words: 都会 is dou1, not du1
+_LOOSE = frozenset("的了都谁是")  # stay alone if jieba separates them: 都会 is dou1 hui4, not du1 hui4
 _FORM = "phrase<TAB>pin1 yin1"  # format of a line in the user's dictionary
 
 
@@ -34,7 +34,7 @@ class PinyinReader:
     """Converts transcripts to toned syllables with pypinyin's dictionary and one user's phrases."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
-        """Stores phrases or single hanzi with their syllables; `has_sandhi` applies sandhi to other words."""
+        """Stores the syllables of phrases or single hanzi; if has_sandhi, tone sandhi changes other words."""
         self._user_phrases = dict(user_phrases or {})
         self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi
@@ -77,8 +77,8 @@ class PinyinReader:
     def _cut(self, hanzi: str) -> list[str]:
         """Splits hanzi from left to right into the longest words in pypinyin's dictionary.
 
-        With tone sandhi, a word is part of one jieba word or joins whole jieba words: 还书, but not 人参 in
-        人参加.
+        With tone sandhi, a word is a part of one jieba word or consists of several: 还书 is a word, but 人参
+        in 人参加 is not.
         """
         parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
@@ -140,7 +140,7 @@ def _find_problem(phrase: str, tab: str, tokens: list[str]) -> str:
     if len(tokens) != len(phrase):
         return f"{phrase} has {len(phrase)} hanzi but {len(tokens)} syllables"
     for token in tokens:
-        normalised = tokenisation.normalise_pinyin(token)  # two tokens if NFKC adds a space, as it does for ´
+        normalised = tokenisation.normalise_pinyin(token)  # gives two tokens if NFKC adds a space (as for ´)
         if (
             len(normalised) != 1
             or not syllables.split_syllable(normalised[0])

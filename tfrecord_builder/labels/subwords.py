@@ -13,7 +13,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import vocabulary
 
 _NUM_META_PIECES = 3  # <unk>, <s>, </s>
-_MAX_SENTENCES = 1_000_000  # kept in memory; if there are more, sentencepiece always picks the same sample
+_MAX_SENTENCES = 1_000_000  # sentencepiece loads at most this many, and always the same sample
 _MAX_SENTENCE_BYTES = 1 << 20  # sentencepiece ignores longer sentences
 _LOG_ERRORS = 2
 
@@ -92,7 +92,7 @@ def _explain(size: int, characters: set[str], error: RuntimeError) -> str:
             "--token_type=bpe: the train split has no transcripts to learn subwords from; add transcripts, "
             "or pass --vocabulary_dir=DIR to reuse the subwords of an earlier build."
         )
-    least = len(characters - {" "}) + 1 + _NUM_META_PIECES  # 1 for WORD_START
+    least = len(characters - {" "}) + 1 + _NUM_META_PIECES  # the 1 is for WORD_START
     if size < least:
         return (
             f"--bpe_vocab_size is {size}, expected at least {least}, because every character in the train "

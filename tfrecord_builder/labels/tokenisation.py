@@ -1,4 +1,4 @@
-"""Converts transcripts, and pronunciations from corpora, to tokens; all functions are pure.
+"""Converts transcripts and the pronunciations in corpora to tokens; all functions are pure.
 
     to_characters("o p a淮")         ->  o <space> p <space> a 淮
     normalise_pinyin("LÜ4 nu:3 de")  ->  lv4 nv3 de5
@@ -29,10 +29,10 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
 
     A syllable without a tone, or with tone 0, is neutral if the transcript has a hanzi at its position;
     otherwise it is neutral only if it has several letters (unlike o and k), all in lower case. Tone marks
-    (nǐ) become digits only at the position of a hanzi. A token at the position of the same Latin letter or
-    digit becomes that character. Other tokens that are not toned Mandarin syllables, such as phones from
-    another language (HH, NG, ER0), are kept unchanged. If the transcript has hanzi, tokens that have neither
-    letters nor digits are dropped.
+    (nǐ) become digits only at the position of a hanzi. A token that equals the Latin letter or digit at its
+    position, apart from case, becomes that character. Other tokens that are not toned Mandarin syllables,
+    such as phones from another language (HH, NG, ER0), are kept unchanged. If the transcript has hanzi,
+    tokens that have neither letters nor digits are dropped.
 
     Args:
         pinyin: tokens separated by spaces; invisible characters are dropped.
@@ -56,8 +56,8 @@ def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
     """Returns the tokens of a pronunciation that should be toned syllables but are not: hao9, xyz3.
 
     If the transcript contains hanzi, returns all invalid tokens except those that occur in the transcript (A
-    occurs in A楼). Otherwise, returns the invalid tokens that consist of lower-case letters and a digit and
-    that occur in the transcript, if there is one. Phones from another language are therefore not returned.
+    occurs in A楼). Otherwise, returns the invalid tokens that consist of lower-case letters and a digit; if
+    there is a transcript, only those that occur in it. So phones from another language are not returned.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):

@@ -111,13 +111,13 @@ def _order(parts: Sequence[str], tones: str) -> list[int]:
 def _order_inside(word: str, tones: str) -> list[int]:
     if len(word) == 1:
         return []
-    parts = _split_word(word) if "333" in tones else ()  # otherwise the order does not matter
+    parts = _split_word(word) if "333" in tones else ()  # the order matters only if three third tones meet
     return _order(parts if len(parts) > 1 else word, tones)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _split_word(word: str) -> tuple[str, ...]:
-    """Splits a word into its shorter words and remaining hanzi; a word without shorter words stays whole."""
+    """Splits a word into shorter words and the hanzi between; a word without shorter words stays whole."""
     import rjieba  # slow to import
 
     spans = [(start, end) for _, start, end in rjieba.tokenize(word, "search") if end - start < len(word)]

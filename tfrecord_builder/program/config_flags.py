@@ -31,7 +31,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """The help text and allowed values of a field; in a tuple field, each element is checked."""
+    """The help text and allowed values of a field; if the field is a tuple, each element is checked."""
 
     help: str  # one line for --help, including the unit
     choices: Optional[Sequence] = None
@@ -208,7 +208,7 @@ def _sections(config_class: type) -> dict[str, type[Checked]]:
 
 
 class _Parser(flags.ArgumentParser):
-    """Converts a flag's text to the type of the flag's field and checks the value."""
+    """Converts a flag's text to the type of its field and checks the value."""
 
     def __init__(self, field_type: Any, described: Setting):
         super().__init__()

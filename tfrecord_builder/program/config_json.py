@@ -35,7 +35,7 @@ def parse(text: str | bytes) -> Any:
 
 def _parse_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        raise ValueError(f"an integer has {len(digits)} digits")
+        raise ValueError(f"an integer has too many digits ({len(digits)})")
     return int(digits)
 
 
@@ -96,7 +96,7 @@ def _key_from_json(wanted: type, key: str, where: str) -> Any:
 
 def _dataclass_from_json(config_class: type, values: Mapping[str, Any], where: str) -> Any:
     fields = {field.name: field for field in dataclasses.fields(config_class)}
-    removed = getattr(config_class, "REMOVED", ())  # fields of earlier versions
+    removed = getattr(config_class, "REMOVED", ())  # fields that only earlier versions have
     values = {name: value for name, value in values.items() if name not in removed}
     unknown = sorted(set(values) - set(fields))
     if unknown:

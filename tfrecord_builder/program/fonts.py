@@ -1,4 +1,4 @@
-"""Fonts for plots with Chinese characters; matplotlib draws a character in the first font family with it."""
+"""Fonts for plots with Chinese characters; matplotlib draws a character in the first font that has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import matplotlib.font_manager
 
 INSTALL_FONT = "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
-# matplotlib uses only the first font in a .ttc file; in Noto and Source Han, this is JP, which has hanzi too.
+# matplotlib uses only the first font in a .ttc file; in Noto and Source Han, the Japanese one (with hanzi).
 _CJK_FAMILIES = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN"),
@@ -18,7 +18,7 @@ _CJK = re.compile("[\u2e80-\uffdc\U00020000-\U0003ffff]")
 
 
 def rc_params() -> dict:
-    """Returns parameters for matplotlib.rc_context: installed font families, and no math between $ signs."""
+    """Returns parameters for matplotlib.rc_context: installed font families, and $ as a plain character."""
     installed = set(matplotlib.font_manager.get_font_names())
     families = ["DejaVu Sans", *(name for name in _CJK_FAMILIES if name in installed)]
     return {"font.family": families, "text.parse_math": False}

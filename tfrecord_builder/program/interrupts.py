@@ -11,7 +11,7 @@ EXIT_CODE = 128 + signal.SIGINT  # the exit code that shells report if SIGINT en
 def exit_at_once(module_name: str) -> None:
     """Makes SIGINT end the process until raise_again() is called.
 
-    Does nothing if SIGINT does not have Python's default handler, or if the module is not the main program.
+    Does nothing if SIGINT does not have Python's default handler, or if module_name is not "__main__".
     """
     if module_name == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)

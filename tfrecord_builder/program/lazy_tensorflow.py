@@ -50,7 +50,7 @@ def load() -> ModuleType:
 
 
 def load_or_exit(module_name: str = "") -> None:
-    """Calls `load` in a program that imports TensorFlow next; on failure, prints the error and exits."""
+    """Calls `load` before a program's modules import TensorFlow; on failure, prints the error and exits."""
     interrupts.exit_at_once(module_name)
     try:
         load()

@@ -65,7 +65,7 @@ def run(
             return _complain(f"error: {error}", 1)
         except KeyboardInterrupt:
             return _complain("interrupted", interrupts.EXIT_CODE)
-        except BrokenPipeError:  # `show | head`
+        except BrokenPipeError:  # `show | head`, for example
             # Standard output is redirected, because Python flushes it at exit, which would fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
@@ -79,7 +79,7 @@ def run(
 
 
 class _Help(flags.BooleanFlag):
-    """A --help flag for flags under several headings; absl's prints only the flags of one module."""
+    """A --help flag that lists flags under several headings; absl's own lists only one module's flags."""
 
     def __init__(self, name: str, headings: Iterable[str]):
         super().__init__(name, False, "show this help", allow_override=True)
@@ -97,21 +97,21 @@ class _Help(flags.BooleanFlag):
 def _parse_flags(argv: list[str], removed: Mapping[str, str]) -> list[str]:
     try:
         return flags.FLAGS(_flag_files_first(argv))
-    except SystemExit:  # --help and similar flags
+    except SystemExit:  # raised by --help and similar flags
         sys.exit(0)
     except flags.UnrecognizedFlagError as error:
         name = error.flagname if error.flagname in removed else error.flagname.removeprefix("no")
         message = f"--{name} no longer exists; {removed[name]}" if name in removed else f"{error}; see --help"
         sys.exit(_complain(f"error: {message}", 1))
     except flags.Error as error:
-        message = str(error).removeprefix("ERROR:: ")  # absl's prefix if a flag file is missing
+        message = str(error).removeprefix("ERROR:: ")  # absl adds it if a flag file is missing
         sys.exit(_complain(f"error: {message}; see --help", 1))
     except UnicodeDecodeError:
         sys.exit(_complain("error: --flagfile: the file is not UTF-8 text; see --help", 1))
 
 
 def _flag_files_first(argv: list[str]) -> list[str]:
-    """Moves flag files to the front: absl uses a flag's last value, and the command line has precedence."""
+    """Moves flag files to the front, so that the command line overrides them: a flag's last value counts."""
     words, files, others = iter(argv[1:]), [], []
     for word in words:
         name, has_value, _ = word.partition("=")

@@ -11,7 +11,7 @@ SECONDS = 10.0
 
 
 class ProgressBar(tqdm.tqdm):
-    """A tqdm bar with tqdm's arguments; outside a terminal, a bar that ends within SECONDS prints nothing."""
+    """A tqdm bar that takes tqdm's arguments; outside terminals, prints nothing if it ends within SECONDS."""
 
     def __init__(self, *arguments, **options):
         if not sys.stderr.isatty():

@@ -16,7 +16,7 @@ class Release:
     version: str  # MAJOR.MINOR
     first_python: tuple[int, int]
     last_python: tuple[int, int]
-    tensorflow_io: Optional[str] = None  # MAJOR.MINOR of the compatible TensorFlow I/O
+    tensorflow_io: Optional[str] = None  # MAJOR.MINOR of the compatible TensorFlow I/O release
 
     def __str__(self) -> str:
         first, last = (".".join(map(str, python)) for python in (self.first_python, self.last_python))

@@ -79,7 +79,7 @@ def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def _raise_unless_missing(error: OSError) -> None:
-    """Raises the error if a directory exists but cannot be read; os.walk would skip it silently."""
+    """Raises an error that os.walk would ignore: a directory exists but cannot be read."""
     if not isinstance(error, FileNotFoundError):
         raise error
 
@@ -103,7 +103,7 @@ def _size_and_time(path: str) -> tuple[int, int]:
 
 
 def concerns_one_file(error: OSError) -> bool:
-    """Returns True if an error concerns a file (missing, forbidden or invalid), not its disk or store."""
+    """Returns True if an error concerns one file (missing, forbidden, invalid), not the whole storage."""
     kinds = (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError)
     return isinstance(error, kinds) or error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
 

@@ -39,7 +39,7 @@ def list_names(directory: str) -> set[str]:
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
     """Yields the files with one of the suffixes (in any case) under a directory, in os.walk's order.
 
-    Names with such a suffix are assumed to be files, which saves one request per name.
+    A name with such a suffix is assumed to be a file's, which saves a request.
     """
     names = list_names(directory)
     files = sorted(name for name in names if name.lower().endswith(suffixes))
@@ -64,7 +64,7 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens a file for reading from byte `offset` on. The file has no descriptor. Ignores `num_bytes`."""
+    """Opens a file for reading, starting at byte `offset`; it has no descriptor. `num_bytes` is ignored."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         file.seek(offset)
         yield file
@@ -90,7 +90,7 @@ def remove_tree(directory: str) -> None:
 
 
 def upload(local_path: str, path: str, beside: str) -> None:
-    """Copies a local file to `path`; outside object stores, copies to `beside` and then renames `beside`."""
+    """Copies a local file to `path`; outside object stores, copies it to `beside` and renames that."""
     target = path if _scheme(path) in _OBJECT_STORES else beside
     with open(local_path, "rb") as source, _translated(target):
         with _gfile(target).GFile(_normalise(target), "wb") as file:
@@ -143,7 +143,7 @@ def _os_error(error, path: str) -> OSError:
     message = " ".join(error.message.split()).strip(": ")
     if isinstance(error, (tf.errors.PermissionDeniedError, tf.errors.UnauthenticatedError)):
         return PermissionError(errno.EACCES, f"access was denied ({message})", path)
-    return OSError(errno.EIO, f"the store cannot be used ({message})", path)
+    return OSError(errno.EIO, f"the storage cannot be used ({message})", path)
 
 
 def _gfile(path: str):

@@ -12,7 +12,7 @@ import tempfile
 from typing import BinaryIO, Optional
 
 _NAME = re.compile(r"(.+):(\d{1,15})(?:\+(\d{1,15}))?", re.DOTALL)
-_UNKNOWN_LENGTH = 0x7FFF0000  # WAV headers written to a pipe state at least this length (see audio_stream.py)
+_UNKNOWN_LENGTH = 0x7FFF0000  # WAV files from a pipe state at least this length (see audio_stream.py)
 _BLOCK_BYTES = 1 << 20
 
 
@@ -61,7 +61,7 @@ def _read_head(file: BinaryIO, member: Member) -> tuple[bytes, int]:
         if num_bytes + 8 >= _UNKNOWN_LENGTH:
             raise OSError(errno.EINVAL, "the WAV file in the archive does not state its length", str(member))
         return head, num_bytes
-    if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio writes the length's size, then the length
+    if head[:5] == b"AUDIO" and len(head) == 8:  # kaldiio writes the length field's size, then the length
         length = head[6:] + file.read(max(0, head[5] - 2))
         return b"", int.from_bytes(length, "little")
     raise OSError(errno.EINVAL, f"no WAV file begins at byte {member.offset} of the archive", str(member))

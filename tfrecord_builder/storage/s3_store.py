@@ -65,13 +65,13 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens an object for reading from byte `offset` on; bytes that are not read are not transferred."""
+    """Opens an object for reading, starting at byte `offset`; unread bytes are not transferred."""
     last = "" if num_bytes is None else offset + max(num_bytes, 1) - 1
     with request(path) as (client, bucket, key):
         response = client.get_object(Bucket=bucket, Key=key, Range=f"bytes={offset}-{last}")
         with contextlib.closing(response["Body"]) as file:
             if response["ResponseMetadata"]["HTTPStatusCode"] != _PARTIAL:
-                raise OSError(errno.EIO, "the store cannot read part of an object", path)
+                raise OSError(errno.EIO, "the object store cannot read part of an object", path)
             yield file
 
 
@@ -119,7 +119,7 @@ def request(path: str) -> Iterator[tuple[Any, str, str]]:
         raise errors.library_missing(path, error, "s3") from error
     try:
         client = connect()
-    except (ValueError, exceptions.BotoCoreError) as error:  # a setting is invalid
+    except (ValueError, exceptions.BotoCoreError) as error:  # boto3's settings are invalid
         raise _unusable(error, path) from error
     try:
         yield (client, *_split(path))
@@ -146,13 +146,13 @@ def _make_client(pid: int):
     import boto3
     from botocore import config
 
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # hides the log line about credentials
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # hides botocore's log line about credentials
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = endpoint or os.environ.get("S3_ENDPOINT")
     settings = config.Config(
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
-        retries={"mode": os.environ.get("AWS_RETRY_MODE", "standard")},  # three attempts
+        retries={"mode": os.environ.get("AWS_RETRY_MODE", "standard")},  # "standard": three attempts
         max_pool_connections=_MAX_CONNECTIONS,
         **_checksums(endpoint),
     )
@@ -231,7 +231,7 @@ def _os_error(error, path: str) -> OSError:
     if status != 404:
         return _unusable(error, path)
     try:
-        if code != "NoSuchKey":  # the response to a HEAD request has no body, so no error code
+        if code != "NoSuchKey":  # responses to HEAD requests have no body and no error code
             _check_bucket(path)
     except OSError as unusable:
         return unusable
@@ -239,4 +239,4 @@ def _os_error(error, path: str) -> OSError:
 
 
 def _unusable(error: Exception, path: str) -> OSError:
-    return OSError(errno.EIO, f"the store cannot be used ({' '.join(str(error).split())})", path)
+    return OSError(errno.EIO, f"the storage cannot be used ({' '.join(str(error).split())})", path)

@@ -1,8 +1,8 @@
 """Synthesises speech from pinyin with eSpeak NG, loaded through ctypes from the wheel espeakng-loader.
 
-eSpeak NG keeps hidden state between utterances (the flutter). To produce the same bytes again, a new process
-must synthesise the same utterances in the same order. A speaker is a variant of eSpeak NG's Mandarin voice
-with random speed, pitch, level and noise.
+eSpeak NG keeps hidden state between utterances, which changes the voice's flutter. To produce the same bytes
+again, a new process must synthesise the same utterances in the same order. A speaker is a variant of eSpeak
+NG's Mandarin voice with random speed, pitch, level and noise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfrecord_builder.labels import tone_sandhi
 from tfrecord_builder.synthesis import prompts
 
 _WHEEL = "espeakng-loader==0.2.4"
-# Variants that sound human and preserve tones, which excludes whispers (Alicia half whispers) and robots.
+# Variants that sound human and preserve tones: no robots, and no whispers (although Alicia half whispers).
 VARIANTS = tuple(
     (
         "Alex Andy Annie Denis Diogo Gene Henrique Lee Mario Michael Mike Nguyen Reed adam announcer "
@@ -151,7 +151,7 @@ def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
 
 
 def _respell(syllable: str) -> str:
-    """Returns xong2 for xiong2, xu1 for xv1, and er5 for r5."""
+    """Spells a syllable for eSpeak NG: xong2 instead of xiong2, xu1 instead of xv1, er5 instead of r5."""
     for pattern, replacement in _RESPELLED:
         syllable = pattern.sub(replacement, syllable)
     return syllable
@@ -168,7 +168,7 @@ class EspeakSynthesiser:
     """eSpeak NG's library, which speaks Mandarin pinyin; there can be only one instance per process.
 
     Raises:
-        errors.UserError: the library or its data are missing or damaged; `speak` raises this error too.
+        errors.UserError: the library or its data are missing or damaged; `speak` also raises it.
     """
 
     def __init__(self):

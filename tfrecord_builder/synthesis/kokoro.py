@@ -170,5 +170,5 @@ def to_phonemes(token: str) -> str:
     initial, final, tone = syllables.split_syllable(token)
     if (initial, final) == ("", "o"):  # the interjection o
         return f"ɔ{tones[tone]}"
-    spelled = finals[final] if final in finals else f"{finals[final[:-1]]}ɻ"  # er-hua
+    spelled = finals[final] if final in finals else f"{finals[final[:-1]]}ɻ"  # er-hua adds ɻ to the final
     return initials.get(initial, "") + spelled.replace("0", tones[tone])

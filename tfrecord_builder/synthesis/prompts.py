@@ -61,7 +61,7 @@ class SpeechEngine:
 
 
 def fingerprint(prompts: Iterable[Prompt], engine: SpeechEngine) -> str:
-    """Returns a hex digest of all that determines recordings: ids, speakers, words and pronunciations."""
+    """Returns a hex digest of what determines the recordings: ids, speakers, words and pronunciations."""
     contents = ((item.utterance_id, item.speaker, *item.phrases, engine.spell(item)) for item in prompts)
     return hashlib.sha256("".join(map(repr, contents)).encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Checks recordings with an exported SavedModel: finds recordings recognised as different pinyin."""
+"""Checks recordings with an exported SavedModel: finds those whose recognised pinyin is not as labelled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(export_dir: str) -> Callable:
     if not versions:
         raise errors.UserError(
             f"--check: {export_dir} contains no SavedModel; pass a directory written by "
-            "python -m estimator_asr.export, or one version in it."
+            "python -m estimator_asr.export, or the directory of one version in it."
         )
     directory = versions[-1]  # the newest version
     session = tf.compat.v1.Session(graph=tf.Graph())
@@ -65,7 +65,7 @@ def load(export_dir: str) -> Callable:
 def find_misread(
     recognise: Callable, planned: Sequence[prompts.Prompt], output_dir: str, max_error_rate: float
 ) -> list[tuple[str, str, str, str]]:
-    """Returns a row for rejected.tsv for each recording that `recognise` misreads or fails on."""
+    """Returns a row for rejected.tsv for each recording that `recognise` fails on or recognises badly."""
     rows = []
     for prompt in progress_bar.ProgressBar(planned, desc="checking", unit="utt"):
         path = prompt.recording(output_dir)

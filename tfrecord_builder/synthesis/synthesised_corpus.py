@@ -1,6 +1,6 @@
-"""The directory of a synthesised corpus: settings (written first), recordings, manifest (written last).
+"""Writes a synthesised corpus: first the settings, then the recordings, and finally the manifest.
 
-building.engines distributes the recordings in units, each of which contains prompts by one speaker. Only the
+building.engines distributes units of recordings to workers; a unit contains prompts by one speaker. Only the
 plan determines which prompts a unit contains. Speech synthesisers keep hidden state, so each unit is
 synthesised in its own process.
 """
@@ -46,7 +46,7 @@ class OutputConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class PromptUnit:
-    """Prompts by one speaker, and the file that lists the sizes of the recordings in bytes."""
+    """Prompts by one speaker; `file` is the name of the file with the sizes of their recordings in bytes."""
 
     file: str
     num_items: int
@@ -55,7 +55,7 @@ class PromptUnit:
 
 @dataclasses.dataclass(frozen=True)
 class PromptWriter(resumable.UnitWriter):
-    """A unit writer for recordings; if any is missing, the whole unit is repeated to get the same bytes."""
+    """Writes units of recordings; if one is missing, its whole unit is repeated to get the same bytes."""
 
     output_dir: str
     engine: prompts.SpeechEngine
@@ -65,7 +65,7 @@ class PromptWriter(resumable.UnitWriter):
         return prompts.fingerprint(unit.prompts, self.engine)
 
     def find_finished(self, unit: PromptUnit) -> Optional[resumable.ShardReceipt]:
-        """Returns a unit's receipt, or None unless all of its recordings exist and have the listed sizes."""
+        """Returns a unit's ShardReceipt, or None unless all recordings exist and have the listed sizes."""
         receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]
@@ -73,7 +73,7 @@ class PromptWriter(resumable.UnitWriter):
             return receipt if listed_sizes == sizes else None
 
     def make(self, unit: PromptUnit, path: str, on_progress: resumable.OnProgress) -> resumable.ShardReceipt:
-        """Writes a unit's recordings, and the list of their sizes in bytes."""
+        """Writes a unit's recordings and, to `path`, the list of their sizes in bytes."""
         sizes = []
         for size in _speak(unit, self.engine, self.output_dir):
             sizes.append(size)
@@ -159,7 +159,7 @@ def _cut(planned: Sequence[prompts.Prompt], size: int) -> Iterator[PromptUnit]:
 
 
 def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> Iterator[int]:
-    """Synthesises a unit in a new process; yields each recording's size in bytes when it has been written.
+    """Synthesises a unit in a new process; yields the size in bytes of each recording once it is written.
 
     The process has its own session, so that a signal to a process group does not interrupt a recording.
     If the worker dies, the process ends after the current recording.
@@ -185,7 +185,7 @@ def _speak(unit: PromptUnit, engine: prompts.SpeechEngine, output_dir: str) -> I
 
 def speak_here(output_dir: str) -> None:
     """Synthesises prompts from standard input; prints the size of each recording, or an error, as JSON."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process once no process reads the output
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends the process if nothing reads its output
     planned, engine = pickle.load(sys.stdin.buffer)
     try:
         speak = engine.open()

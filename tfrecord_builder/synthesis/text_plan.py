@@ -122,7 +122,7 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
 
 
 def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
-    """Segments the text's phrases into words, or the transcript itself if the phrases differ from it."""
+    """Segments a text's phrases into words; if they differ from the transcript, segments the transcript."""
     options = map(normalisation.split_phrases, (text, numerals.read(text)))
     phrases = next((option for option in options if "".join(option) == transcript), [transcript])
     return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

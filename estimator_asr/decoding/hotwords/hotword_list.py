@@ -24,7 +24,7 @@ from tfrecord_builder.labels import tokenisation
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _WITHOUT_SANDHI = {"一": "yi1", "不": "bu4"}
 _FORM = "WORD or WORD pin1 yin1, optionally followed by a boost, such as WORD 6"
-DEFAULT_BOOST = 4.0  # natural logarithm; see docs/results.md
+DEFAULT_BOOST = 4.0  # natural logarithm; values are compared in docs/experiments/hotwords.md
 _MAX_BOOST = 1_000_000
 TOKEN_TYPES = ("syllable", "toneless")  # only models with these token types support hotwords
 _SEPARATORS = re.compile("[\n,，、]")
@@ -42,7 +42,7 @@ class Hotword:
 
     def __str__(self) -> str:
         """Returns the hotword in the form that the SavedModel reads."""
-        # Earlier exports read a final digit as the boost, so a boost must follow a digit's syllable.
+        # Earlier exports read a final digit as the boost, so a boost is added if the last syllable is one.
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
         boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
@@ -66,7 +66,7 @@ def read_for(version_dir: str, token_type: str, flags) -> list[str]:
 
 
 def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
-    """Returns the hotwords in `words` and, unless `path` is None, in a file; one for each pronunciation.
+    """Returns the hotwords in `words` and, unless `path` is None, in the file; one for each pronunciation.
 
     Empty lines in the file, and lines that start with #, are skipped.
 
@@ -83,7 +83,7 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
 
 
 def read_words(texts: Sequence[str], source: str) -> list[Hotword]:
-    """Returns the hotwords in texts, one for each pronunciation; `source` names the texts in errors.
+    """Returns the hotwords in texts, one for each pronunciation; error messages start with `source`.
 
     Raises:
         errors.UserError: a hotword is malformed.
@@ -104,15 +104,15 @@ def split(text: str) -> list[str]:
 def find_unknown(
     hotwords: Sequence[Hotword], tokens: vocabulary.Vocabulary, token_type: str
 ) -> list[Hotword]:
-    """Returns the hotwords that have a syllable missing from `tokens`, an acoustic model's vocabulary."""
+    """Returns the hotwords with a syllable that is not in `tokens`, an acoustic model's vocabulary."""
     spell = syllables.without_tone if token_type == "toneless" else str
     return [hotword for hotword in hotwords if tokens.count_unknown(map(spell, hotword.syllables))]
 
 
 def _parse(line: str, where: str) -> list[Hotword]:
-    """Returns one hotword for each pronunciation of the word in a line."""
+    """Returns one hotword for each pronunciation of the word in `line`."""
     text, *pinyin = unicodedata.normalize("NFKC", line).split() or [""]
-    is_spelled = len(pinyin) == len(text) and pinyin[-1:] == [text[-1:]]  # the last item is a syllable
+    is_spelled = len(pinyin) == len(text) and pinyin[-1:] == [text[-1:]]  # the last item is not a boost
     has_boost = pinyin and _NUMBER.fullmatch(pinyin[-1]) and not is_spelled
     boost = float(pinyin.pop()) if has_boost else None
     problem = _find_problem(text, pinyin, boost)
@@ -146,7 +146,7 @@ def _find_problem(text: str, pinyin: Sequence[str], boost: Optional[float]) -> s
 
 
 def _is_syllable(token: str) -> bool:
-    """Returns True for a toned syllable in any spelling, and for a letter or digit (its own syllable)."""
+    """Returns True for a toned syllable in any spelling, and for a letter or digit, itself a syllable."""
     spelled = tokenisation.normalise_pinyin(token)
     is_toned = len(spelled) == 1 and syllables.split_syllable(spelled[0]) is not None
     return (is_toned and token[-1] in syllables.TONES) or (len(token) == 1 and token.isalnum())

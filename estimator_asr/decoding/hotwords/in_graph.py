@@ -26,8 +26,8 @@ _HANZI = range(0x4E00, 0xA000)  # CJK unified ideographs
 _NUMBER = r"[0-9]+(\.[0-9]+)?|\.[0-9]+"
 _HIGHEST_LOG_PROB = -1e-6  # limits log odds to 14
 # Added to the boost of a hotword whose syllables were recognised, so that the hotword can replace characters
-# whose log odds exceed its boost: language models prefer frequent words, but hotwords are rare. With this
-# bonus, 38 more of 659 spoken hotwords are written, but so are 2 that were not spoken (docs/results.md).
+# whose log odds exceed its boost: language models prefer frequent words, but hotwords are rare. This bonus
+# adds 38 of 659 spoken hotwords to transcripts, and 2 that were not spoken (docs/experiments/hotwords.md).
 _RECOGNISED_BONUS = 6.0
 
 
@@ -50,7 +50,7 @@ def parse(acoustic: model_directory.ModelDirectory, hotwords: tf.Tensor) -> Hotw
     """
     words = tf.strings.split(hotwords)
     counts = tf.cast(words.row_lengths(), tf.int32)
-    words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # avoids zero columns
+    words = tf.pad(words.to_tensor(), [[0, 0], [0, 1]])  # ensures at least one column
     characters = tf.strings.unicode_split(words[:, 0], "UTF-8")
     last = tf.gather(words, tf.maximum(counts - 1, 0), batch_dims=1)
     is_digit = tf.equal(last, tf.strings.regex_replace(words[:, 0], ".*(.)", r"\1"))
@@ -100,7 +100,7 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
 
 
 def _sum(values: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-    """Returns the sum of the values in the match that covers each token, float32 [rows, max_tokens]."""
+    """Returns, for each token, the sum of the values in its match, float32 [rows, max_tokens]."""
     size = tf.size(values)
     starts = tf.reshape(tf.range(size), tf.shape(values)) - offsets
     return tf.gather(tf.math.unsorted_segment_sum(values, starts, size), starts)
@@ -141,9 +141,9 @@ def _read_hanzi() -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _find_ids(acoustic: model_directory.ModelDirectory, tokens: tf.Tensor) -> tf.Tensor:
-    """Returns token ids, int32 [num_hotwords, max_length], padded with -1; all -1 if a token is unknown."""
+    """Returns ids, int32 [num_hotwords, max_length], padded with -1; rows with unknown tokens are all -1."""
     spelled = tf.strings.lower(tokens, "utf-8")
-    if acoustic.config.token_type == "toneless":  # spelled as in syllables.without_tone
+    if acoustic.config.token_type == "toneless":  # spells as syllables.without_tone does
         spelled = tf.strings.regex_replace(spelled, "([^1-5])[1-5]$", r"\1")
         spelled = tf.where(tf.strings.regex_full_match(tokens, "[A-Z]"), tokens, spelled)
     ids = sequences.find_ids(acoustic, dataset_info.TOKENS_FILE, spelled)

@@ -149,7 +149,7 @@ def _read_header(lines: _Lines) -> list[int]:
 
 
 def _read_section(lines: _Lines, order: int, count: int, ids: dict[bytes, int]) -> tuple[int, model.Ngrams]:
-    """Returns the line index of an order's first n-gram, and the n-grams; order 1 adds its words to `ids`."""
+    """Returns the index of an order's first line, and the n-grams; for order 1, also adds words to `ids`."""
     lines.expect(b"\\%d-grams:" % order)
     lines.peek()
     first, numbers, words = lines.next, array.array("d"), array.array("q")
@@ -200,7 +200,7 @@ def _parse_number(text: bytes) -> float:
 
 
 def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
-    """Checks that a section or the end of the file follows, and that the header's `count` is `num_ngrams`."""
+    """Checks that a section ends at the next line, and that its `num_ngrams` equals the header's `count`."""
     following = lines.peek()
     if following and not following.startswith(b"\\"):
         raise lines.error(
@@ -210,7 +210,7 @@ def _check_end(lines: _Lines, order: int, num_ngrams: int, count: int) -> None:
         )
     if num_ngrams != count:
         raise errors.UserError(
-            f"{lines.path}: the file has {num_ngrams} {order}-grams, but \\data\\ says {count}; {_ADVICE}"
+            f"{lines.path}: the file has {num_ngrams} {order}-grams, but \\data\\ declares {count}; {_ADVICE}"
         )
 
 

@@ -73,7 +73,7 @@ class _StateGraph:
         self._model, self._index = ngram_model, model.Index(ngram_model)
         self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
         self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
-        self._states = self._number_states()  # state of each n-gram, or -1; one array per order
+        self._states = self._number_states()  # each n-gram's state, or -1 if it is none; one array per order
         weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
         for ngrams, numbers in zip(ngram_model.orders, self._states):
             weights.append(ngrams.back_offs[numbers >= 0])
@@ -81,7 +81,7 @@ class _StateGraph:
         self.back_off_weights, self.back_off_states = np.concatenate(weights), np.concatenate(parents)
 
     def find_states(self, words: np.ndarray) -> np.ndarray:
-        """Returns the state that is the longest suffix of each row, int64 [num_sequences].
+        """Returns, for each row, the state that is its longest suffix, int64 [num_sequences].
 
         `words` is int64 [num_sequences, length].
         """
@@ -93,7 +93,7 @@ class _StateGraph:
         return longest
 
     def extensions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields words and log probabilities of n-grams that do not end in </s>, for each order from 2 up."""
+        """Yields, for each order from 2 up, words and log probabilities of n-grams not ending in </s>."""
         for ngrams in self._model.orders[1:]:
             rows = self._may_be_context(ngrams.words)
             yield ngrams.words[rows], ngrams.log_probs[rows]

@@ -20,7 +20,7 @@ from tfrecord_builder import errors
 
 _RESERVED = (model.UNKNOWN, model.START, model.END)  # the words with the first ids, in this order
 _START_ID, _END_ID = _RESERVED.index(model.START), _RESERVED.index(model.END)
-# Used if a text is too small or too regular to estimate discounts, as in lmplz --discount_fallback.
+# Used if a text is too small or too regular to estimate discounts from, as in lmplz --discount_fallback.
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 
 def encode(sentences: Iterable[Sequence[str]]) -> Text:
-    """Converts sentences to word ids; raises errors.UserError if a word is <s> or </s>, or if none occurs."""
+    """Converts sentences to word ids; raises errors.UserError if all are empty or a word is <s> or </s>."""
     ids = {word: index for index, word in enumerate(_RESERVED)}
     stream = array.array("q")
     for sentence in sentences:
@@ -85,7 +85,7 @@ def count(text: Text, order: int) -> list[Counts]:
 
 
 def _extend(stream, at, length, num_words):
-    """Counts the n-grams of `length` words; `at` has the index of the shorter n-gram at each position."""
+    """Counts the n-grams of `length` words; `at` is as in `count`, for n-grams that are one word shorter."""
     last_words, shorter = stream[length - 1 :], at[: max(len(stream) - length + 1, 0)]
     places = np.flatnonzero((shorter >= 0) & (last_words != _START_ID))
     keys = shorter[places] * num_words + last_words[places]
@@ -113,14 +113,14 @@ def estimate(text: Text, order: int, prune: Sequence[int] = ()) -> Estimate:
     Args:
         text: the sentences.
         order: length of the longest n-grams.
-        prune: one threshold per order; n-grams that do not occur more often are left out. The first threshold
-            is 0, and thresholds do not decrease. The last threshold also applies to all higher orders. If
-            `prune` is empty, nothing is pruned.
+        prune: one threshold per order; n-grams that occur no more often than that are left out. The first
+            threshold is 0, and thresholds do not decrease. The last threshold also applies to all higher
+            orders. If `prune` is empty, nothing is pruned.
     """
     counts = count(text, order)
     thresholds = [*prune, *[prune[-1] if prune else 0] * order]
     is_kept = [ngrams.occurrences > limit for ngrams, limit in zip(counts, thresholds)]
-    is_kept[0][:] = True  # also keeps <unk> if it does not occur
+    is_kept[0][:] = True  # keeps <unk> even if it does not occur
     adjusted = _adjust(counts)
     estimated = [find_discounts(numbers) for numbers in adjusted]
     discounts = [values or FALLBACK_DISCOUNTS for values in estimated]
@@ -151,9 +151,9 @@ def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
 
 
 def _adjust(counts) -> list[np.ndarray]:
-    """Returns adjusted counts: distinct words before each n-gram or, in the highest order, its occurrences.
+    """Returns adjusted counts: the number of distinct words before an n-gram; its count in the highest order.
 
-    No word precedes <s>, so the occurrences of n-grams that start with <s> are not adjusted.
+    No word precedes <s>, so the counts of n-grams that start with <s> are not adjusted.
     """
     adjusted = []
     starts = counts[0].words == _START_ID

@@ -27,7 +27,7 @@ class Ngrams(NamedTuple):
 class NgramModel(NamedTuple):
     """An n-gram model; the context of each n-gram is itself an n-gram of the model."""
 
-    words: tuple[str, ...]  # including START, END and usually UNKNOWN; row i of the 1-grams is for word i
+    words: tuple[str, ...]  # including START, END and usually UNKNOWN; row i of the 1-grams has word i
     orders: tuple[Ngrams, ...]  # the 1-grams, the 2-grams and so on
 
     @property
@@ -37,7 +37,7 @@ class NgramModel(NamedTuple):
 
 
 class Index:
-    """An index of a model's n-grams, which are found by binary search for one word after another."""
+    """An index that finds a model's n-grams word by word, by binary search for each word but the first."""
 
     def __init__(self, model: NgramModel):
         self._num_words = len(model.words)

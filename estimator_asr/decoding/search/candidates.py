@@ -20,11 +20,11 @@ class Pairs(NamedTuple):
 
     positions: tf.Tensor  # int32 [num_pairs]
     characters: tf.Tensor  # int32 [num_pairs]
-    readings: tf.Tensor  # int32 [num_pairs], index of the (token, character) pair in the mask
+    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the mask's True entries
 
 
 class ScoredPairs(NamedTuple):
-    """Scored pairs of a batch; `logits` is float32 [num_pairs], `shape` is [batch, length] as int32 [2]."""
+    """Scored pairs of a batch; `logits` is float32 [num_pairs]; `shape`, int32 [2], is [batch, length]."""
 
     logits: tf.Tensor
     positions: tf.Tensor
@@ -43,7 +43,7 @@ class Best(NamedTuple):
 def list_pairs(
     token_ids: tf.Tensor, num_tokens: tf.Tensor, character_mask: np.ndarray, is_padded: bool = False
 ) -> Pairs:
-    """Returns the candidates that `character_mask`, bool [tokens, characters], allows at each real position.
+    """Returns the candidates that `character_mask`, bool [tokens, characters], allows for each token.
 
     Args:
         token_ids: int32 [batch, length].
@@ -71,7 +71,7 @@ def pad_readings(character_mask: np.ndarray, at_least: int) -> tuple[np.ndarray,
 
     Returns:
         Characters, padded with -1, and readings (see Pairs), both int32 [tokens, count]. `count` is the
-        largest number of candidates that a token has, or at_least if that is larger.
+        largest number of candidates that a token has, or `at_least` if that is larger.
     """
     tokens, characters = np.nonzero(character_mask)
     places = np.arange(len(tokens)) - np.searchsorted(tokens, tokens)
@@ -125,10 +125,10 @@ def log_softmax(candidates: ScoredPairs) -> tf.Tensor:
 
 
 def _sum(candidates, values):
-    """Returns each position's sum of `values`, [num_pairs], as [batch x length]; 0 if there are no pairs."""
+    """Returns the sum of `values`, [num_pairs], at each position, [batch x length]; without pairs, 0."""
     return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
 
 
 def _max(candidates, values):
-    """Returns each position's maximum of `values`, [batch x length]; lowest number if there are no pairs."""
+    """Finds the maximum of `values` at each position, [batch x length]; without pairs, the lowest number."""
     return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

@@ -1,7 +1,7 @@
-"""Beam search for a sentence's characters among the language model's candidates, with an n-gram model.
+"""Beam search over the language model's candidates for each character of a sentence, with an n-gram model.
 
 The language model's probability of a character does not depend on the other characters; the n-gram model
-knows which characters follow each other. Sentences are ranked by the product of both probabilities.
+knows which characters tend to follow which. Sentences are ranked by the product of the two probabilities.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def search(
     num_tokens: tf.Tensor,
     scorer: scorers.NgramScorer,
 ) -> Sentence:
-    """Finds each utterance's best sentence; at each position, keeps the config.beam_width best beginnings.
+    """Finds each utterance's best sentence, extending the config.beam_width best beginnings at each position.
 
     `num_tokens` is int32 [batch]; the scorer uses an n-gram model of characters.
     """
@@ -103,7 +103,7 @@ def _run(width, lattice: _Lattice, num_tokens, scorer) -> tuple[tf.Tensor, tf.Te
 
 
 def _trace(place, links):
-    """Follows the links back; returns the candidates' lattice indices and n-gram states, [batch, length]."""
+    """Follows the links back; returns each candidate's lattice index and n-gram state, [batch, length]."""
     length = tf.shape(links)[0]
     path = tf.TensorArray(tf.int32, length, element_shape=[None, 2])
 
@@ -122,7 +122,7 @@ def _judge(lattice: _Lattice, characters, states, num_tokens, scorer) -> tf.Tens
     rows = batch_size * length
     added, after = scorer.extend(tf.reshape(states, [rows, 1]), tf.reshape(lattice.characters, [rows, count]))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # later characters affected by the candidate
+    for offset in range(1, scorer.context_length + 1):  # effect of a candidate on later characters
         following = tf.pad(characters[:, offset:], [[0, 0], [0, tf.minimum(offset, length)]])
         added, extended = scorer.extend(after, tf.maximum(tf.reshape(following, [rows, 1]), 0))
         place = tf.reshape(tf.range(length)[None] + offset - num_tokens[:, None], [rows, 1])

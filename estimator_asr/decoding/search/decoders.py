@@ -35,7 +35,7 @@ def greedy(
 
 
 def best_path(logits: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the best path's tokens, int32 [batch, max_tokens], padded with -1, and their number."""
+    """Returns the best path's tokens, int32 [batch, max_tokens], padded with -1, and how many there are."""
     mask = tf.sequence_mask(num_frames, tf.shape(logits)[1])
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)  # [batch, num_frames]
     previous = tf.pad(best[:, :-1], [[0, 0], [1, 0]], constant_values=-1)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Frame(NamedTuple):
-    """The input for one step of the search; in Frames.stacked, each field has a first axis, num_searched."""
+    """The input for one search step; the fields of Frames.stacked have an extra first axis, num_searched."""
 
     token_probs: tf.Tensor  # float32 [batch, num_candidates], probabilities of the best tokens
     token_ids: tf.Tensor  # int64 [batch, num_candidates]
@@ -23,9 +23,9 @@ class Frames(NamedTuple):
     Frames beyond an utterance's last one have a blank probability of 1, so they change nothing.
     """
 
-    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; arbitrary if a frame is not real
+    probs: tf.Tensor  # float32 [num_searched, batch, num_classes]; arbitrary if is_real is 0
     stacked: Frame
-    positions: tf.Tensor  # int32 [num_searched, batch], frame index in the logits; arbitrary if not real
+    positions: tf.Tensor  # int32 [num_searched, batch], frame index in the logits; arbitrary if is_real is 0
     skipped_score: tf.Tensor  # float32 [batch], total log probability of the blanks in skipped frames
     ends_skipped: tf.Tensor  # bool [batch], True if the last frame was skipped
 
@@ -74,10 +74,10 @@ def select(
 
 
 def _list_true(mask):
-    """Returns the positions of the true values in each row, int32, padded arbitrarily; and their number."""
+    """Returns the positions of each row's true values, int32, padded arbitrarily, and how many there are."""
     counts = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
     length = tf.shape(mask)[1]
-    # True values have larger keys than false values, and earlier true values larger keys than later ones.
+    # True values get larger keys than false values, and earlier true values get larger keys than later ones.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
-    most = tf.maximum(tf.reduce_max(counts), 1)  # a search over no frames would need another graph
+    most = tf.maximum(tf.reduce_max(counts), 1)  # a search without frames would need another graph
     return tf.math.top_k(keys, most).indices, counts

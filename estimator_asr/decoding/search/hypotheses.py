@@ -10,7 +10,7 @@ import tensorflow as tf
 class Hypotheses(NamedTuple):
     """The best token sequences of each utterance, best first.
 
-    If an utterance has fewer than num_best hypotheses, the others have no tokens and a score of -inf.
+    If an utterance has fewer than num_best hypotheses, the rest have no tokens and a score of -inf.
     """
 
     ids: tf.Tensor  # int32 [batch, num_best, max_tokens], padded with -1
@@ -31,12 +31,12 @@ class Hypotheses(NamedTuple):
         return Hypotheses(ids, *(tf.concat(pair, axis=1) for pair in zip(self[1:], others[1:])))
 
     def best(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the first hypothesis: ids, int32 [batch, max_tokens], and num_tokens, int32 [batch]."""
+        """Returns the first hypotheses: ids, int32 [batch, max_tokens], and num_tokens, int32 [batch]."""
         return self.ids[:, 0], self.num_tokens[:, 0]
 
 
 def join(first: tf.Tensor, second: tf.Tensor, padding) -> tf.Tensor:
-    """Joins two tensors [batch, num_best, length] on axis 1; their lengths may differ."""
+    """Joins two tensors of shape [batch, num_best, length] along axis 1; their lengths may differ."""
     length = tf.maximum(tf.shape(first)[2], tf.shape(second)[2])
     padded = (
         tf.pad(tensor, [[0, 0], [0, 0], [0, length - tf.shape(tensor)[2]]], constant_values=padding)

@@ -48,15 +48,15 @@ def hash_windows(token_ids: tf.Tensor) -> tf.Tensor:
 def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matches:
     """Finds phrases from left to right, the longest one at each token, without overlaps.
 
-    `token_ids` is int32 [rows, max_tokens], `num_tokens` is int32 [rows]. Only the first of equal phrases is
-    found.
+    `token_ids` is int32 [rows, max_tokens], `num_tokens` is int32 [rows]. If phrases are equal, only the
+    first of them is found.
     """
     lengths = tf.reduce_sum(tf.cast(phrases.token_ids >= 0, tf.int32), axis=1)
     hashes = _hash_rows(phrases.token_ids)
     order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
     hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
     places = _find_longest(hashes, tf.reduce_max(tf.pad(lengths, [[0, 1]])), token_ids, num_tokens)
-    # If no phrase was found, the place is the table's size; the padding makes that index valid.
+    # The place is the table's size where no phrase begins; the padding makes that index valid.
     return _choose(
         tf.gather(tf.pad(order, [[0, 1]], constant_values=-1), places),
         tf.gather(tf.pad(lengths, [[0, 1]]), places),
@@ -64,7 +64,7 @@ def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matc
 
 
 def _hash_rows(token_ids):
-    """Returns the hash of each phrase (EMPTY_HASH without tokens); -1 is ignored even between tokens."""
+    """Returns each phrase's hash, EMPTY_HASH if it has no tokens; any -1 is skipped, even between tokens."""
     columns = tf.transpose(tf.cast(token_ids, tf.int64))
 
     def step(i, hashes):
@@ -77,7 +77,7 @@ def _hash_rows(token_ids):
 
 
 def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
-    """Returns the index of the longest phrase that begins at each token; the table's size if none does."""
+    """Returns the index of the longest phrase that begins at each token, or the table's size if none does."""
     shape, size = tf.shape(token_ids), tf.shape(table)[0]
     remaining = num_tokens[:, None] - tf.range(shape[1])
     columns = tf.pad(tf.cast(token_ids, tf.int64), [[0, 0], [0, max_length]])
@@ -94,7 +94,7 @@ def _find_longest(table, max_length, token_ids, num_tokens) -> tf.Tensor:
 
 def _choose(phrases, lengths) -> Matches:
     """Chooses matches that do not overlap, given the phrases that begin at each token and their lengths."""
-    # A token is added, because an empty TensorArray cannot be stacked.
+    # The padding adds a token, because an empty TensorArray cannot be stacked.
     phrases, lengths = (tf.pad(tf.transpose(rows), [[0, 1], [0, 0]]) for rows in (phrases, lengths))
     num_tokens = tf.shape(phrases)[0]
     chosen = tf.TensorArray(tf.int32, num_tokens, element_shape=[3, None])
@@ -116,7 +116,7 @@ def _choose(phrases, lengths) -> Matches:
 
 
 def look_up(table: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Looks up keys in a sorted table, int64 [size]; returns indices, and True if the table has the key."""
+    """Looks up keys in a sorted table, int64 [size]; returns their indices, and whether they were found."""
     places = tf.reshape(tf.searchsorted(table, tf.reshape(keys, [-1])), tf.shape(keys))
-    # An entry is added to the table, so that no place is beyond its end.
+    # The place of a key above all others is the table's size; the padding makes that index valid.
     return places, tf.equal(tf.gather(tf.pad(table, [[0, 1]]), places), keys) & (places < tf.shape(table)[0])

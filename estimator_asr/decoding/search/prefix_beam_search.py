@@ -84,7 +84,7 @@ def search(
         beam, norm, link = _select(frame, beam, candidates, i)
         return i + 1, beam, scale + tf.cast(norm, tf.float64), links.write(i, link)
 
-    # The scale is float64, because in float32 the scale of a minute of audio would be less precise.
+    # The scale is float64, because float32 would lose precision after a minute of audio.
     start = (0, beam, tf.zeros([batch_size, 1], tf.float64), links)
     _, beam, scale, links = tf.while_loop(lambda i, *_: i < length, step, start)
     return beam, scale[:, 0] + tf.cast(frames.skipped_score, tf.float64), links.stack()
@@ -119,17 +119,17 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExt
     token_probs = beam.token_probs * frame.follow_token
     blank_probs = beam.blank_probs + (beam.token_probs - token_probs)
     hashes, parents, last_ids, _ = tf.unstack(beam.keys, axis=-1)
-    # A token that equals the last one is a new token only after a blank.
+    # A token that equals the prefix's last token is a new token only after a blank.
     is_last = tf.equal(last_ids[:, :, None], frame.token_ids[:, None])  # [batch, width, tokens]
     differ = 1.0 - tf.cast(is_last, tf.float32)
     extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
-    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, its child]
+    is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, child]
     # Small matrix products are three times as fast in float64 as in float32, for which oneDNN is used.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
     from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ
     from_parent *= tf.cast(is_parent, tf.float32)
-    # Frames that are not real leave the beam unchanged, because another call may continue the search.
+    # Frames beyond an utterance's end leave the beam unchanged, because another call may continue the search.
     stay = (token_probs + tf.reduce_sum(from_parent, axis=1) * frame.is_real) * last_probs
     ended = (blank_probs + token_probs * frame.is_real) * frame.blank_probs
     extended *= 1.0 - tf.cast(is_in_beam, tf.float32)
@@ -177,7 +177,7 @@ def _select(frame: frames_lib.Frame, beam: Beam, candidates: BeamExtensions, i):
 
 
 def _follow(keys, tokens, is_new, is_impossible, i) -> tf.Tensor:
-    """Returns a new beam's keys, int64 [batch, width, 4]; `keys` are its prefixes' keys before the frame."""
+    """Returns a new beam's keys, int64 [batch, width, 4]; `keys` are those of the old prefixes."""
     hashes, parents, last_ids, nodes = tf.unstack(keys, axis=-1)
     width, zeros = keys.shape[1], tf.zeros_like(hashes)
     own = zeros + tf.cast(i * width + tf.range(width), tf.int64)
@@ -224,6 +224,6 @@ def rank(
 
 
 def _join(alone, extended):
-    """Joins [batch, width] and [batch, width, tokens] into [batch, width x (1 + tokens)]."""
+    """Joins tensors [batch, width] and [batch, width, tokens] into one, [batch, width x (1 + tokens)]."""
     both = tf.concat([alone[:, :, None], extended], axis=2)
     return tf.reshape(both, [tf.shape(both)[0], -1])

@@ -55,7 +55,7 @@ def find_best_prefixes(
 
 
 def _read(emissions, blanks, num_frames, readings, prefix_lengths):
-    """Returns each character's reading that is most probable in its first frame, int32 [rows, length]."""
+    """Returns each character's most probable reading in the character's first frame, int32 [rows, length]."""
     length = tf.shape(readings)[1]
     log_probs = tf.concat([tf.reduce_max(emissions, axis=3), blanks], axis=2)
     places = tf.tile(tf.range(length)[None], [tf.shape(readings)[0], 1])
@@ -68,7 +68,7 @@ def _read(emissions, blanks, num_frames, readings, prefix_lengths):
 def _score_prefixes(emissions, blanks, num_frames, readings):
     """Returns the log probabilities of prefixes of 0, 1, ... characters, float32 [rows, length + 1]."""
     emissions, blanks = tf.transpose(emissions, [1, 0, 2, 3]), tf.transpose(blanks)[..., None]
-    # A reading must differ from the previous character's (on the last axis) unless a blank separates them.
+    # A reading may directly follow only a different reading of the previous character (on the last axis).
     before = tf.pad(readings[:, :-1], [[0, 0], [1, 0], [0, 0]], constant_values=-1)
     may_follow = tf.not_equal(readings[..., None], before[:, :, None])
     # Paths end with a reading of the prefix's last character (with_token) or with a blank (with_blank). At
@@ -91,5 +91,5 @@ def _score_prefixes(emissions, blanks, num_frames, readings):
 
 
 def _any(with_token):
-    """Returns the log probabilities of prefixes that end with any reading, float32 [rows, length + 1]."""
+    """Sums the probabilities of the last character's readings; returns logs, float32 [rows, length + 1]."""
     return tf.pad(tf.reduce_logsumexp(with_token, axis=2), [[0, 0], [1, 0]], constant_values=_LOWEST)

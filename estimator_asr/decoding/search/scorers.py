@@ -30,7 +30,7 @@ class Scorer(Protocol):
 
 
 class TokenBonus:
-    """A scorer that adds the same score for each token, because language models favour short hypotheses."""
+    """A scorer that adds a constant bonus for each token, because language models favour short hypotheses."""
 
     def __init__(self, bonus: float):
         self._bonus = bonus
@@ -82,7 +82,7 @@ class NgramScorer:
         rows, scores = tf.broadcast_to(token_ids, shape), tf.broadcast_to(weights[-1][:, :, None], shape)
         if self.context_length:
             longer, exists = self._look_up(tf.stack(contexts), token_ids)
-            for level in reversed(range(self.context_length)):  # the longest n-gram comes last, so it is used
+            for level in reversed(range(self.context_length)):  # the longest n-gram is set last, so it wins
                 rows = tf.where(exists[level], longer[level], rows)
                 scores = tf.where(exists[level], weights[level][:, :, None], scores)
         scores = self._weight * (scores + tf.gather(self._log_probs, rows))
@@ -93,7 +93,7 @@ class NgramScorer:
         return self._weight * tf.gather(self._end_log_probs, states)
 
     def _back_off(self, states):
-        """Returns `states` followed by their back-off states; and total back-off weights, one item more."""
+        """Returns states and total weights after 0, 1, ... back-offs; the weights have one item more."""
         contexts, weights = [], [tf.zeros(tf.shape(states))]
         for _ in range(self.context_length):
             contexts.append(states)
@@ -102,7 +102,7 @@ class NgramScorer:
         return contexts, weights
 
     def _look_up(self, contexts, token_ids):
-        """Returns n-gram rows, and True if the n-gram exists, [context_length, batch, width, tokens]."""
+        """Returns each n-gram's row and whether it exists, both [context_length, batch, width, tokens]."""
         num_tokens = tf.cast(self._num_tokens, tf.int64)
         keys = tf.cast(contexts, tf.int64)[..., None] * num_tokens + tf.cast(token_ids, tf.int64)
         places = tf.searchsorted(self._keys, tf.reshape(keys, [-1]))

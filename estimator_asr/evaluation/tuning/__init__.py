@@ -1,1 +1,1 @@
-"""Searches for the decoding weights that make the fewest errors on dev."""
+"""Searches for the decoding weights that lead to the fewest errors on dev."""

@@ -14,7 +14,7 @@ from estimator_asr.scoring import utterances
 _LOWEST_PROB = 1e-6  # the same value as in saved_model/ranking.py
 _START = np.array([1.0, 0.0])  # the scale and offset that leave confidences unchanged
 _STEPS = 30
-_PRIOR = 1e-2  # strength of the prior that keeps scale and offset near 1 and 0 if there are few errors
+_PRIOR = 1e-2  # strength of the prior that keeps (scale, offset) near (1, 0) if there are few errors
 _LOWEST_SCALE = 1e-3  # positive, so that a higher probability never becomes a lower confidence
 _TENTHS = np.arange(1, 10) / 10
 
@@ -90,7 +90,7 @@ def join(parts: Sequence[Judged]) -> Judged:
 
 
 def fit_crosswise(halves: Sequence[Judged]) -> Judged:
-    """Returns both halves, joined, each calibrated with the scale and offset fitted on the other half."""
+    """Calibrates each half with the scale and offset fitted on the other half, and joins the halves."""
     first, second = halves
     return join([apply(first, *fit(second)), apply(second, *fit(first))])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib
 
-matplotlib.use("Agg")  # needs no display
+matplotlib.use("Agg")  # draws to files, without a display
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,7 +14,7 @@ from estimator_asr.scoring import utterances
 
 _DPI = 120
 LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
-_BAR = 0.38  # thickness of a bar; bars come in pairs
+_BAR = 0.38  # thickness of a bar; a pair of bars has a space of 1
 _CONFIDENCES = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # boundaries between confidence ranges
 
 

@@ -1,4 +1,4 @@
-"""Finds the decoding settings that make the fewest errors, one setting after another."""
+"""Finds the decoding settings that lead to the fewest errors, choosing them step by step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfrecord_builder.program import progress_bar
 
 _NGRAM_WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.25)
 _TOKEN_BONUSES = (0.0, 2.0, 4.0, 6.0)
-_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # steps around the best (weight, bonus)
+_FINER = ((-0.12, 0.0), (0.12, 0.0), (0.0, -1.0), (0.0, 1.0))  # changes to the best (weight, bonus)
 # Weights to try for the attention decoder and for the language model.
 _RANKING_WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _WHISPER_WEIGHTS = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
@@ -29,33 +29,33 @@ _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_R
 
 
 class DecodingStep(NamedTuple):
-    """A step of the search: the settings chosen so far, and the number of errors that they make."""
+    """A step of the search: the settings chosen so far, and how many errors result from them."""
 
     name: str
     settings: config_lib.DecodeConfig
-    errors: dict[str, int]  # number of errors for each measure, a key of utterances.MEASURES
+    errors: dict[str, int]  # number of errors by measure; measures are keys of utterances.MEASURES
 
 
 class TuningResult(NamedTuple):
     """Result of the search; the last step has the best settings."""
 
     steps: list[DecodingStep]
-    num_labels: dict[str, int]  # number of labels in the references, for each measure
-    uncalibrated: Optional[calibration.Judged]  # confidences; None for a language model
+    num_labels: dict[str, int]  # number of labels in the references, by measure
+    uncalibrated: Optional[calibration.Judged]  # confidences before calibration; None for a language model
     # The confidences of each half of the utterances, calibrated on the other half.
     fitted: Optional[calibration.Judged]
-    whisper: Optional[types.SimpleNamespace] = None  # the Whisper decoder that was tried; see decoder_weights
+    whisper: Optional[types.SimpleNamespace] = None  # decoder from decoder_weights.compile_decoder
 
 
 class Search:
-    """A search for the best decoding settings on a bench; shows a progress bar."""
+    """A search for the decoding settings that are best on a trials.Bench; shows a progress bar."""
 
     def __init__(self, bench: trials.Bench, measures: tuple[str, ...], has_ngram: bool, has_decoder: bool):
         self._bench, self._measures = bench, measures
         self._has_ngram, self._has_decoder = has_ngram, has_decoder
         # Error count of each measure, keyed by the trial's (settings, with_language).
         self._errors: dict[tuple[config_lib.DecodeConfig, bool], dict[str, int]] = {}
-        num_weights = 2 + len(_RANKING_WEIGHTS)  # the weights above, weight 0, and the step's own trial
+        num_weights = 2 + len(_RANKING_WEIGHTS)  # weight 0, _RANKING_WEIGHTS, and the best weight again
         count = has_ngram * (len(_NGRAM_WEIGHTS) * len(_TOKEN_BONUSES) + len(_FINER) + 3)
         count += (has_decoder + (bench.language is not None)) * num_weights + 3
         self._progress = progress_bar.ProgressBar(total=count, desc="tune", unit=" trials")
@@ -111,7 +111,7 @@ class Search:
     ) -> DecodingStep:
         """Chooses the weights for the language model and Whisper's decoder together.
 
-        Keeps `start`, which made `before` errors, unless some weights make fewer errors.
+        Keeps the settings `start` unless some weights lead to fewer errors than `before`, those with `start`.
         """
         edits, steps = functools.lru_cache(maxsize=None)(trials.count_edits), [(start, before)]
         for language, whisper in itertools.product((0.0, *_RANKING_WEIGHTS), _WHISPER_WEIGHTS):
@@ -130,7 +130,7 @@ class Search:
         )
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
-        """Returns `start` with the change that makes the fewest errors; on a tie, with the first change."""
+        """Returns `start` with the change that leads to the fewest errors, the first such change on a tie."""
         with_language = measure == _CHARACTERS
         candidates = [dataclasses.replace(start, **change) for change in changes]
         return min(candidates, key=lambda settings: self._count_errors(settings, with_language)[measure])
@@ -172,7 +172,7 @@ def search_language(
 
 
 def _write_sentences(trained, settings, batches):
-    """Predicts each utterance's characters with the settings; yields the edits against the reference."""
+    """Predicts each utterance's characters with the settings; yields edit counts against the reference."""
     trained = trained._replace(model=dataclasses.replace(trained.model, decode=settings))
     recogniser = trained_model.build_recogniser(trained)
     with contextlib.closing(recogniser.session):

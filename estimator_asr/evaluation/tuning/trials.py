@@ -28,7 +28,7 @@ Batch = dict[str, np.ndarray]  # arrays by name; the first axis is the batch
 def compute_posteriors(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
 ) -> list[Batch]:
-    """Computes CTC log probabilities for about max_utterances utterances in a split, chosen by id.
+    """Computes CTC log probabilities for about max_utterances utterances in a split, chosen by id hash.
 
     Returns:
         Batches of log_probs, float32 [batch, num_frames, num_classes]; num_frames, int32 [batch]; encoding,
@@ -146,9 +146,9 @@ def sum_edits(transcribed: Iterable[Transcribed], measure: str) -> edit_distance
 class Choice(NamedTuple):
     """An utterance's references, and its candidates from cascade.list_candidates."""
 
-    references: dict[str, str]  # reference texts by measure, a key of utterances.MEASURES
+    references: dict[str, str]  # reference texts by measure; measures are keys of utterances.MEASURES
     texts: dict[str, list[str]]  # texts of the candidates, by measure
-    scores: np.ndarray  # float32 [num_candidates], like the two fields below
+    scores: np.ndarray  # float32 [num_candidates], as are the next two fields
     language_scores: np.ndarray
     whisper_scores: np.ndarray
 

@@ -25,7 +25,7 @@ from tfrecord_builder.program import lazy_tensorflow, progress_bar
 
 EXACT = "float32"
 TOLERANCE = 1e-3  # allowed difference between scores, times or confidences; relative for values above 1
-MOST_CHANGED = 0.01  # fraction of characters that rounded weights may change
+MOST_CHANGED = 0.01  # maximum fraction of characters that may differ with float16 or int8 weights
 _ADVICE = "Nothing was exported. Omit {0} from --format, and report this error with {0}'s library versions."
 
 
@@ -37,9 +37,9 @@ class Agreement:
     weights: str
     num_recordings: int = 0
     num_characters: int = 0
-    num_changed: int = 0  # character edits between the transcripts; for float32, only ties have any
-    num_ties: Optional[int] = None  # recordings whose texts differ but have equal scores; float32 only
-    largest_difference: Optional[float] = None  # maximum over scores, times and confidences; float32 only
+    num_changed: int = 0  # character edits between the transcripts; for float32, only in ties (see num_ties)
+    num_ties: Optional[int] = None  # recordings for which two different texts have equal scores; float32 only
+    largest_difference: Optional[float] = None  # difference in a score, time or confidence; float32 only
 
     def __str__(self) -> str:
         if self.weights == EXACT:
@@ -55,9 +55,9 @@ class Agreement:
         self.num_changed += Levenshtein.distance(expected, transcript)
 
     def check_changes(self) -> None:
-        """Raises errors.UserError if rounded weights change more characters than chance explains."""
+        """Raises errors.UserError if rounding changes too many characters (see MOST_CHANGED)."""
         allowed = MOST_CHANGED * self.num_characters
-        limit = allowed + 2 * math.sqrt(allowed)  # plus two standard deviations
+        limit = allowed + 2 * math.sqrt(allowed)  # the mean plus two standard deviations (Poisson)
         if self.weights != EXACT and self.num_changed > limit:
             raise errors.UserError(
                 f"export: {self}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "
@@ -71,11 +71,11 @@ def compare(
     """Compares the converted export in VERSION/name with the version's SavedModel.
 
     Raises:
-        errors.UserError: float32 outputs differ in any character or score, or rounded weights change
-            significantly more than MOST_CHANGED of the characters.
+        errors.UserError: float32 outputs differ in any character or score, or, with rounded weights,
+            significantly more than MOST_CHANGED of the characters differ.
     """
     agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
-    # Only the best hypothesis is compared, because formats may keep different ones near the beam's edge.
+    # Only the best hypothesis is compared, because the last ones in the beam may differ between formats.
     certificate = parity.Certificate(0, 0, tolerance=TOLERANCE, rank_tolerance=TOLERANCE, num_best=1)
     with contextlib.closing(version.session), _as_user_errors(name):
         other = runtime.Recogniser(runtime_model.load(os.path.join(version_dir, name), num_threads=1))

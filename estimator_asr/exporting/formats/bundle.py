@@ -30,7 +30,7 @@ from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
-_LONGEST_FRAME = 20000  # samples; longer than any window
+_LONGEST_FRAME = 20000  # number of samples, more than in any frontend's window
 
 
 def check(

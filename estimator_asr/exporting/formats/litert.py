@@ -13,8 +13,8 @@ MODULES = ("ai_edge_litert.interpreter",)
 def convert(part: parts.Part, weights: str) -> bytes:
     """Returns the contents of a .tflite file.
 
-    For int8, weights are quantised per channel after training, and activations are quantised when a product
-    needs them.
+    For int8, weights are quantised per channel after training, and activations at run time, just before a
+    product uses them.
 
     Raises:
         Exception: the converter rejects an operation; the type of the exception varies.

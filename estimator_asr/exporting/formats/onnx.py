@@ -13,7 +13,7 @@ from estimator_asr.exporting.formats import parts, rewriting
 FILE = "{}.onnx"
 OPSET = 17  # introduced in ONNX 1.12 and supported by ONNX Runtime 1.12 and later
 MODULES = ("onnx", "onnxruntime", "tf2onnx")
-# Matrix products and table lookups; ONNX Runtime 1.19 cannot run quantised convolutions.
+# Only matrix products and table lookups: ONNX Runtime 1.19 cannot run quantised convolutions.
 _QUANTISED = ["MatMul", "Gather"]
 _SMALLEST_HALVED = 1024  # weights with at least this many elements are stored as float16
 

@@ -36,7 +36,7 @@ def rewrite(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
 
 
 def replace_erfc(graph: tf.compat.v1.GraphDef) -> tf.compat.v1.GraphDef:
-    """Returns a graph without erfc, which TensorFlow 2.21 uses for gelu but ONNX lacks; LiteRT has gelu."""
+    """Returns a graph without erfc, which TensorFlow 2.21 uses for gelu and ONNX lacks (LiteRT has gelu)."""
     changed = tf.compat.v1.GraphDef()
     changed.CopyFrom(graph)
     for node in [node for node in changed.node if node.op == "Erfc"]:
@@ -118,6 +118,6 @@ def _set_types(node, **types) -> None:
 
 
 def _make_basis(length: int, part: str) -> np.ndarray:
-    """Returns float32 [1, length / 2 + 1, length], whose product with a frame is `part` of the FFT."""
+    """Returns the float32 [1, length / 2 + 1, length] matrix that computes an FFT's `part` (Real or Imag)."""
     angles = 2 * np.pi * np.outer(np.arange(length // 2 + 1), np.arange(length)) / length
     return (np.cos(angles) if part == "Real" else -np.sin(angles)).astype(np.float32)[None]

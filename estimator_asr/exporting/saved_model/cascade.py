@@ -3,7 +3,7 @@
 The models exchange token strings, so each keeps its own vocabulary. The language model reads an unknown
 syllable as <unk> and copies any other unknown token, such as a letter, to the transcript. It converts every
 hypothesis of the acoustic model, and the scores of both models select the best one. A result depends neither
-on the other utterances in the batch nor on padding, because values at or beyond a length are ignored.
+on the other utterances in the batch nor on padding, because values at or beyond an item's length are ignored.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
     places: Optional[tf.Tensor]  # index of each token's syllable; None if tokens were not joined
     units: sequences.Sequences  # characters of the transcript; tokens if there is no language model
     texts: tf.Tensor  # string [batch, num_best]
-    scores: tf.Tensor  # search scores, float32 [batch, num_best]; -inf if missing or repeated
+    scores: tf.Tensor  # search scores, float32 [batch, num_best]; -inf for missing or repeated hypotheses
     language_scores: tf.Tensor  # float32 [batch, num_best]
     whisper_scores: tf.Tensor  # float32 [batch, num_best]; 0 if Whisper's decoder is not used
 
@@ -157,7 +157,7 @@ def list_candidates(
     whisper_scores = tf.zeros(shape)
     if proposed:
         scores = proposals.drop_repeated(scores, texts, tf.shape(recognition.n_best.scores)[1])
-        # Whisper scores texts before hotwords are written into them, so that only boosts reward hotwords.
+        # Whisper scores texts before hotwords are written into them: hotwords are rewarded by boosts alone.
         whisper_scores = proposals.score(proposed, acoustic.whisper, unbiased.strings)
     language_scores = tf.reshape(units.scores, shape)
     return Candidates(ids, tokens, syllables, places, units, texts, scores, language_scores, whisper_scores)
@@ -193,13 +193,13 @@ def convert(
 
     `tokens` is string [rows, max_tokens]; tokens at or beyond num_tokens (int32 [rows]) are ignored. An
     unknown token that is not a syllable, such as a letter, is copied, in lower case if tokens are toneless.
-    `given`, if set, has the shape of `tokens`; any string in it that is not "" is used and scored instead.
+    `given`, if set, has the shape of `tokens`; any string other than "" replaces the character and is scored.
     """
     ids = sequences.find_ids(model, dataset_info.TOKENS_FILE, tokens)
     converted = _convert_ids(model, {"token_ids": ids, "num_tokens": num_tokens}, given)
     is_foreign = tf.equal(ids, vocabulary.Vocabulary.unknown_id)
     is_foreign &= ~tf.strings.regex_full_match(tokens, model_pairs.SYLLABLES[model.config.token_type])
-    if model.config.token_type == "toneless":  # upper case spells letters, lower case spells syllables
+    if model.config.token_type == "toneless":  # tokens are upper-case letters or lower-case syllables
         tokens = tf.strings.lower(tokens, "utf-8")
     return converted._replace(
         strings=tf.where(is_foreign, tokens, converted.strings),

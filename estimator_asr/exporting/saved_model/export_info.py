@@ -36,7 +36,7 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; an acoustic model's only hash is tokens_sha256.
+    """A model in the export; for an acoustic model, only one of the hashes, tokens_sha256, is set.
 
     `decode` has DecodeConfig's fields.
     """

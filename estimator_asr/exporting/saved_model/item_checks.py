@@ -11,9 +11,9 @@ from tfrecord_builder.audio import audio_files, frontend
 
 
 class Items(NamedTuple):
-    """Checked items. If an item is too long, the batch is narrowed to the length of the longest other item.
+    """Checked items. If any items are too long, the batch is cut to the length of the longest of the rest.
 
-    Items rejected for other reasons do not change the width, which affects the last bits of the results.
+    Items rejected for other reasons do not change the width, as the width affects the last bits of results.
     """
 
     values: tf.Tensor  # float32 [batch, max_length, ...], 0 at or beyond the lengths
@@ -66,7 +66,7 @@ def check_pieces(pieces: dict[str, tf.Tensor], largest: float, is_too_long: tf.T
     """Checks pieces of streams, any of which may be empty.
 
     Args:
-        pieces: two tensors by name: values, float32 [batch, max_length, ...], then lengths, int32 [batch].
+        pieces: dict of the values, float32 [batch, max_length, ...], and then the lengths, int32 [batch].
         largest: largest accepted magnitude of a value.
         is_too_long: bool [batch], true if a piece makes its stream too long.
     """
@@ -98,7 +98,7 @@ def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tens
     for name, value in outputs.items():
         value = value[:num_items]
         nothing = tf.zeros_like(value)
-        if name == "n_best.score":  # an n-best list with one empty transcript
+        if name == "n_best.score":  # a rejected item gets one empty transcript, with score 0
             nothing = tf.concat([nothing[:, :1], tf.fill(tf.shape(value[:, 1:]), tf.float32.min)], 1)
         cleared[name] = choose(status, value, nothing)
     return cleared

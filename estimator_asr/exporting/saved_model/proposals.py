@@ -1,7 +1,7 @@
 """Adds proposals from Whisper's decoder to the search's hypotheses, and scores all of them.
 
-A proposal is cut to its most probable prefix under CTC, and its characters get the tokens that CTC prefers.
-The result is a hypothesis like those from the search, but its characters are already known.
+A proposal is cut to its most probable prefix under CTC, and each character gets its most probable reading
+under CTC. The result is a hypothesis like those from the search, but its characters are already known.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _propose(acoustic, recognition, fbank, num_frames) -> Proposed:
     # Each frame's last `units` features are the outputs of the encoder's last block.
     units = acoustic.config.frontend.encoder.encoder.units
     memory = whisper_decoder.attend_to(decoder, fbank[..., -units:], num_frames)
-    # Whisper would continue after the end of speech if not limited. Rare characters take 2 or 3 tokens.
+    # The limit keeps Whisper from continuing after the end of speech. Rare characters take 2 or 3 tokens.
     limits = 4 + 2 * tf.reduce_max(n_best.num_tokens, axis=1)
     proposed = whisper_decoder.propose(decoder, memory, limits, NUM_PROPOSALS)
     strings, ids, counts = _spell(decoder, proposed)

@@ -17,7 +17,7 @@ from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
 _LOWEST = float(np.finfo(np.float32).min)  # pads the scores of n-best lists; see ranking.rank
-STATE = "state_"  # prefix of the names of inputs and outputs for a stream's state
+STATE = "state_"  # name prefix of the inputs and outputs that hold a stream's state
 HOTWORDS = "hotwords"  # name of the hotwords input in signatures.py
 # Errors that TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
@@ -112,7 +112,7 @@ def load_version(version_dir: str) -> LoadedVersion:
 
 
 def open_session(graph: tf.Graph) -> tf.compat.v1.Session:
-    """Opens a session without Grappler, which spends seconds on a cascade but makes no batch faster."""
+    """Opens a session without Grappler, which takes seconds for a cascade but makes no batch faster."""
     config = tf.compat.v1.ConfigProto()
     config.graph_options.rewrite_options.disable_meta_optimizer = True
     return tf.compat.v1.Session(graph=graph, config=config)

@@ -1,11 +1,11 @@
 """Resamples waveforms of any sample rate with a windowed sinc, using only core TensorFlow operations.
 
 The output is computed in blocks: a block is the product of the input samples that it spans and a matrix of
-filter weights. Blocks differ in their phase, the distance from the previous input sample. If the ratio of the
-rates is simple, such as 441 to 160, blocks span whole periods, so all have phase 0 and one matrix is enough.
-Otherwise, a block is interpolated between the results of eight matrices (Lagrange interpolation
-between Chebyshev points of the phase), with an error of at most -90 dB for frequencies below the input's
-Nyquist frequency. Work and memory are always bounded.
+filter weights. Blocks differ in their phase, the distance from the previous input sample to their start. If
+the ratio of the rates is simple, such as 441 to 160, blocks span whole periods, so all have phase 0 and one
+matrix is enough. Otherwise, a block is interpolated between the results of eight matrices (Lagrange
+interpolation between Chebyshev points of the phase), with an error of at most -90 dB for frequencies below
+the input's Nyquist frequency. Work and memory are always bounded.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# The filter is as steep as soxr's HQ filter in the builder: a lower cutoff would lose the highest mel bins.
+# The filter is as steep as the builder's (soxr HQ), because a lower cutoff would lose the highest mel bins.
 _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower of the two Nyquist frequencies
 # The window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019) has a -90 dB stopband.
 _BETA = 10.0
-_MIN_BLOCK = 64  # minimum output samples per block; for high input rates, as few as an eighth of this
-_MAX_PERIOD_SIZE = 1 << 19  # input x output samples per period; above this, phases are interpolated
+_MIN_BLOCK = 64  # minimum output samples per block; down to an eighth of this for high input rates
+_MAX_PERIOD_SIZE = 1 << 19  # limit for input x output samples per period; above it, phases are interpolated
 _GROUP_NUMBERS = 1 << 20  # maximum number of input samples gathered at a time
 _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev points of [0, 1]
 
 
 class _Plan(NamedTuple):
-    """Block sizes for a waveform, int64 [], except `cutoff` and `phases`, which are float64."""
+    """Sizes of a waveform's periods and blocks, int64 [], and the float64 tensors `cutoff` and `phases`."""
 
     step: tf.Tensor  # input samples per period
     period: tf.Tensor  # output samples per period
@@ -105,7 +105,7 @@ def _make_weights(plan: _Plan) -> tf.Tensor:
 
 
 def _interpolate(places: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
-    """Returns the Lagrange weight of each point's value at each place, float32 [num_places, num_points]."""
+    """Returns the Lagrange weights of the points at each place, float32 [num_places, num_points]."""
     is_own = tf.eye(tf.size(points), dtype=tf.bool)
     one = tf.ones([], tf.float64)
     products = tf.reduce_prod(tf.where(is_own, one, places[:, None, None] - points), axis=2)

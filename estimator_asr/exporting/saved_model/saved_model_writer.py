@@ -1,7 +1,7 @@
 """Writes one or two model directories as one SavedModel, EXPORT/<version>/.
 
     saved_model.pb, variables/    the graph built by signatures.py, the weights from the checkpoints
-    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model has others;
+    assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differs;
                                   bpe.model if the acoustic model writes subwords
     assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings,
                                   vocabulary hashes, checkpoint steps, results of comparisons, size and
@@ -46,8 +46,8 @@ def write(
 ) -> str:
     """Writes a new version and keeps old versions; if `language` is None, transcripts consist of tokens.
 
-    Before the version is published, `complete` is called with its path and info. It may add files to the
-    version, and returns the info with the results of comparisons.
+    Before the version is published, `complete` is called with the version's path and info; `complete` may
+    add files to the version, and returns the info with the results of comparisons.
 
     Returns:
         Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
@@ -56,11 +56,11 @@ def write(
     with directories.temporary(incomplete) as temporary:
         info = _describe(acoustic, language)
         _write_graph(acoustic, language, temporary)
-        if acoustic.model.config.bpe_sha256:  # next to tokens.txt, so that --vocabulary_dir finds both
+        if acoustic.model.config.bpe_sha256:  # copied to the directory of tokens.txt for --vocabulary_dir
             source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
             shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
         info.save(temporary)
-        complete(temporary, info).save(temporary)  # again, to include the files that `complete` added
+        complete(temporary, info).save(temporary)  # saved again, with the files that `complete` added
         return _publish(temporary, export_dir)
 
 

@@ -1,4 +1,4 @@
-"""Values of an item's output `status`: ok, a remark, or the reason why its transcript is empty."""
+"""Values of an item's output `status`: ok, unfinished, or the reason why its transcript is empty."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_SECONDS = 180
 STREAM_SECONDS = 60
 MAX_CHUNKS = 128  # maximum number of chunks read from a WAV file, so that no file can keep the server busy
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak overflows float32
-LARGEST_FEATURE = 1e14  # log features are below 100; squares of values much above the limit overflow float32
+LARGEST_FEATURE = 1e14  # log features are below 100; squares of values far above this limit overflow float32
 
 # This text follows the name of a file or message in the server's errors; advice is appended.
 NOT_FINITE_PROBLEM = f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} times full scale"
 
 
 def find_max_seconds(config: frontend.FrontendConfig) -> int:
-    """Returns the maximum length of an item, in seconds, for a model that reads these features."""
+    """Returns the maximum length of an item, in seconds, for a model with this frontend."""
     return min(MAX_SECONDS, config.max_seconds)

@@ -9,7 +9,7 @@ import numpy as np
 
 from estimator_asr.exporting.saved_model import recogniser
 
-State = dict[str, np.ndarray]  # one row per stream; for a single stream, without the batch axis
+State = dict[str, np.ndarray]  # one row per stream; a single stream's state has no batch axis
 
 
 class StreamClient(NamedTuple):
@@ -69,7 +69,7 @@ class GrowingSegment:
     def keep(self, result: dict, num_samples: int) -> dict:
         """Keeps the state after the last piece; returns the result of that piece without the state.
 
-        `num_samples` is the length of the segment up to the end of that piece.
+        `num_samples` is the number of the segment's samples up to the end of that piece.
         """
         # The rows are copied, because a view of a row would keep the states of the whole batch in memory.
         self._state = {name: result[name].copy() for name in self._state}
@@ -84,7 +84,7 @@ class GrowingSegment:
 def cut(
     batch: Mapping[str, np.ndarray], names: tuple[str, str], size: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields pieces of a batch of recordings; is_last is true for a recording's last piece and any after it.
+    """Cuts a batch of recordings into pieces; is_last is true for a recording's last piece and later ones.
 
     Args:
         batch: a signature's inputs, which are values, [batch, max_length, ...], and lengths, int32 [batch].

@@ -26,7 +26,7 @@ START, STREAM, FEATURES = "stream_start", "stream", "stream_features"
 
 
 def can_stream(acoustic: model_directory.ModelDirectory) -> bool:
-    """Returns True if a model was trained in chunks and uses beam search, as these signatures require."""
+    """Returns True if a model was trained with chunks and uses beam search, as these signatures require."""
     return bool(acoustic.config.acoustic.chunk_frames) and acoustic.decode.decoding == "beam"
 
 

@@ -1,4 +1,4 @@
-"""Loads a trained model: its directory and its selected (best on dev) checkpoint, ready to recognise."""
+"""Opens a model directory with its selected (best on dev) checkpoint, and builds recognisers for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TrainedModel(NamedTuple):
     lock: locks.ReadLock
 
     def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
-        """Returns the model with chunks of `chunk_frames` frames; None and 0 keep the chunks of training.
+        """Returns the model with chunks of `chunk_frames` frames; None and 0 keep the trained chunk size.
 
         Raises:
             errors.UserError: the model does not stream, or it does not support chunks of this size.
@@ -116,13 +116,13 @@ def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = N
 def build_streams(
     trained: TrainedModel, language: Optional[TrainedModel] = None
 ) -> tuple[recogniser.Recogniser, stream_client.StreamClient]:
-    """Builds a recogniser as build_recogniser does, and a client that streams features, in one session."""
+    """Builds the same recogniser as build_recogniser, and a client that streams features in its session."""
     model, starts, pieces = _build(trained, language, (streams.START, streams.FEATURES))
     return model, stream_client.StreamClient(starts, pieces)
 
 
 def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
-    """Builds the recogniser and the named streaming signatures, in one session."""
+    """Builds the recogniser and the named streaming signatures, which share a session."""
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = tasks.for_model(trained.model).placeholders()

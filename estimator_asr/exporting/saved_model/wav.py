@@ -32,7 +32,7 @@ class Header(NamedTuple):
     sample_rate: tf.Tensor  # Hz
     num_channels: tf.Tensor
     sample_bytes: tf.Tensor  # bytes per sample of one channel
-    data_start: tf.Tensor  # offset of the first sample in bytes
+    data_start: tf.Tensor  # byte offset of the first sample
     num_frames: tf.Tensor  # samples per channel
     is_unfinished: tf.Tensor  # bool: the header says 0 samples, but there are some
 
@@ -126,7 +126,7 @@ def _decode_24_bits(data: tf.Tensor) -> tf.Tensor:
 
 
 def _a_law() -> np.ndarray:
-    """Returns the sample that each byte encodes (ITU-T G.711), float32 [256]."""
+    """Returns the sample that each A-law byte encodes (ITU-T G.711), float32 [256]."""
     codes = np.arange(256) ^ 0x55
     exponents, mantissas = codes >> 4 & 7, (codes & 15) * 16 + 8
     sizes = np.where(exponents == 0, mantissas, (mantissas + 256) << np.maximum(exponents - 1, 0))
@@ -134,7 +134,7 @@ def _a_law() -> np.ndarray:
 
 
 def _mu_law() -> np.ndarray:
-    """Returns the sample that each byte encodes (ITU-T G.711), float32 [256]."""
+    """Returns the sample that each mu-law byte encodes (ITU-T G.711), float32 [256]."""
     codes = np.arange(256) ^ 0xFF
     sizes = (((codes & 15) * 8 + 132) << (codes >> 4 & 7)) - 132
     return np.float32(np.where(codes & 128, -sizes, sizes) / 2.0**15)
@@ -182,7 +182,7 @@ def _is_encoding(tag: tf.Tensor, num_bits: tf.Tensor) -> tf.Tensor:
 
 
 def _count_data_bytes(wavs: tf.Tensor, data: tf.Tensor, is_unfinished: tf.Tensor) -> tf.Tensor:
-    """Returns the size of the samples in bytes, int64 [batch]; if unknown, up to the end of the file."""
+    """Returns the samples' size in bytes, int64 [batch]; if unknown, the size of the rest of the file."""
     lengths = tf.cast(tf.strings.length(wavs), tf.int64)
     present = tf.maximum(lengths - data - _CHUNK_BYTES, 0)
     size = _read_data_size(wavs, data)
@@ -207,6 +207,6 @@ def _read_uint32(wavs: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
 
 
 def _substr(wavs: tf.Tensor, start: tf.Tensor, num_bytes: int) -> tf.Tensor:
-    """Returns up to num_bytes bytes from offset `start`, int64 [batch]; no bytes beyond the end of a file."""
+    """Returns num_bytes bytes from offset `start`, int64 [batch], or fewer at the end of a file."""
     start = tf.minimum(start, tf.cast(tf.strings.length(wavs), tf.int64))
     return tf.strings.substr(wavs, start, tf.fill(tf.shape(start), tf.constant(num_bytes, tf.int64)))

@@ -44,7 +44,7 @@ class Acoustic(task.Task):
         if chosen.local_ctc_weight and (entry.is_pretrained or chosen.encoder == "cnn"):
             raise errors.UserError(
                 f"train: --local_ctc_weight is {chosen.local_ctc_weight:g}, but --encoder={chosen.encoder} "
-                "does not provide frames from below an attention layer; leave out --local_ctc_weight"
+                "does not provide frames computed before an attention layer; leave out --local_ctc_weight"
             )
         feature_checks.check_chunks(chosen, entry, config.frontend)
         if not entry.is_pretrained:
@@ -101,7 +101,7 @@ class Acoustic(task.Task):
         return losses_lib.draw(probabilities, self.model.config.acoustic.num_sampled, seed)
 
     def metrics(self, outputs, features, labels, losses) -> dict[str, metrics.Ratio]:
-        """Returns ratios by tag; greedy decoding runs only if a metric that needs it is fetched."""
+        """Returns metrics, keyed by tag; greedy decoding runs only if a metric that needs it is fetched."""
         ids, num_ids = decoders.best_path(outputs.ctc_logits, outputs.num_frames)
         references = labels["token_ids"], labels["num_tokens"]
         ratios = {
@@ -188,7 +188,7 @@ class Acoustic(task.Task):
         return search_scorers
 
     def rate_of(self, variable: str) -> float:
-        """Returns a factor that is smaller for lower pretrained blocks (Howard, Ruder 2018, section 3.2)."""
+        """Returns a factor, smaller for lower pretrained blocks (Howard and Ruder, 2018, section 3.2)."""
         if not variable.startswith(f"{_PRETRAINED}/"):
             return 1.0
         block = re.search(r"/block_(\d+)/", variable)
@@ -235,7 +235,7 @@ def frame_fractions(logits: tf.Tensor, num_frames: tf.Tensor) -> dict[str, metri
 
 
 def teacher_forced_errors(logits: tf.Tensor, labels: dict) -> metrics.Ratio:
-    """Returns the decoder's error rate if it is fed the correct previous labels, including the end symbol.
+    """Returns the error rate, including the end symbol, of a decoder that is fed the correct previous labels.
 
     Logits are float32 [batch, max_tokens + 1, num_classes]. Utterances without labels do not count.
     """

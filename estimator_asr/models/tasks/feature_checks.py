@@ -20,7 +20,7 @@ def check_features(
         raise errors.UserError(f"train: --encoder is {name}, but {kind} of {family}; pass --encoder={family}")
     if features.frontend == "waveform" and not features.encoder:
         raise errors.UserError(
-            "train: the data contain waveforms, expected an encoder's outputs; encode the data first "
+            "train: the data contain waveforms instead of an encoder's outputs; encode the data first "
             "(python -m estimator_asr.encode)"
         )
 
@@ -32,14 +32,14 @@ def check_chunks(
     if chosen.chunk_frames and not entry.can_stream:
         names = [name for name, encoder in acoustic.ENCODERS.items() if encoder.can_stream]
         raise errors.UserError(
-            f"train: --encoder is {chosen.encoder}, expected {' or '.join(names)} with "
-            f"--chunk_frames={chosen.chunk_frames}, because {chosen.encoder} needs whole recordings; leave "
+            f"train: --encoder is {chosen.encoder}, but --chunk_frames={chosen.chunk_frames} needs "
+            f"{' or '.join(names)}, because {chosen.encoder} needs whole recordings; leave "
             "out --chunk_frames (serve returns interim results with any model)"
         )
     if chosen.chunk_frames and features.frontend in frontend.PRETRAINED_MEL_BINS:
         raise errors.UserError(
-            f"train: features are {features.frontend}, expected log_mel or log_spectrogram with "
-            f"--chunk_frames={chosen.chunk_frames}, because other features depend on the whole recording; "
+            f"train: features are {features.frontend}, but --chunk_frames={chosen.chunk_frames} needs "
+            "log_mel or log_spectrogram, because other features depend on the whole recording; "
             "build the data with --frontend=log_mel"
         )
     if chosen.chunk_frames and features.window_samples < features.hop_samples:

@@ -65,7 +65,7 @@ class Language(task.Task):
             self.spec.error_rate: metrics.edit_ratio(characters, num_tokens, references, num_characters),
             "unknown-fraction": metrics.unknown_fraction(references, num_characters),
             "repeated-fraction": metrics.repeated_fraction(characters, num_paired, references, num_paired),
-            # All other labels have no paired token, or are not among the token's candidates.
+            # Labels without a paired token, or not among that token's candidates, are not used.
             "used-label-fraction": metrics.Ratio(losses.num_labels, num_labels),
         }
 

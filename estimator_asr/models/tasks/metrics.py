@@ -1,4 +1,4 @@
-"""Losses and metrics as ratios of sums: loss per label, edits per label, blanks per frame."""
+"""Losses and metrics as ratios of sums, such as loss per label, edits per label and blanks per frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_asr.models import replicas
 from tfrecord_builder.data import vocabulary
 
-_NO_ID = -2  # differs from all ids and from -1, the padding of hypotheses
+_NO_ID = -2  # differs from all ids and from -1, which pads hypotheses
 
 
 class Ratio(NamedTuple):
@@ -33,7 +33,7 @@ class Losses(NamedTuple):
     """Sums of losses over this replica's batch, which can be added across batches and replicas."""
 
     total: tf.Tensor  # float32 [], weighted sum of the parts
-    parts: dict[str, Ratio]  # loss per label for each part, by tag
+    parts: dict[str, Ratio]  # loss per label of each part, keyed by tag
     num_labels: tf.Tensor  # float32 [], weighted sum of the parts' numbers of labels
 
     def average(self) -> tf.Tensor:
@@ -49,7 +49,7 @@ class Losses(NamedTuple):
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
 
     def ratios(self) -> dict[str, Ratio]:
-        """Returns the average loss (tag avg-loss) and the average loss of each part, by tag."""
+        """Returns the averages of the loss (tag avg-loss) and of each of its parts, keyed by tag."""
         return {"avg-loss": Ratio(self.total, self.num_labels), **self.parts}
 
 
@@ -97,7 +97,7 @@ def repeated_fraction(
 
 
 def fraction_of(is_counted: tf.Tensor, is_valid: tf.Tensor) -> Ratio:
-    """Returns the fraction of valid elements that are also counted; arguments are bool, of equal shape."""
+    """Returns the fraction of valid elements that are counted; both arguments are bool and of equal shape."""
     counts = (tf.reduce_sum(tf.cast(flag, tf.float32)) for flag in (is_counted & is_valid, is_valid))
     return Ratio(*counts)
 
@@ -119,7 +119,7 @@ def _equal_rows(ids, num_ids):
     return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # XLA's tf.where returns a different number of rows
+@tf.xla.experimental.jit_scope(compile_ops=False)  # under XLA, tf.where returns another number of rows
 def _to_sparse(ids, num_ids, width):
     """Returns ids as a sparse tensor [batch, width]; tf.edit_distance needs two tensors of the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))

@@ -27,11 +27,11 @@ class Forward(NamedTuple):
     """Losses and metrics for a batch."""
 
     losses: metrics.Losses  # sums over the batch
-    ratios: dict[str, metrics.Ratio]  # decoded error rate and other metrics, by tag
+    ratios: dict[str, metrics.Ratio]  # keyed by tag: error rate after decoding, and other metrics
     num_inputs: tf.Tensor  # int32 [], number of frames or tokens, excluding padding
 
     def metrics(self) -> dict[str, metrics.Ratio]:
-        """Returns losses per label and all other metrics, by tag."""
+        """Returns losses per label and all other metrics, keyed by tag."""
         return {**self.losses.ratios(), **self.ratios}
 
 
@@ -57,7 +57,7 @@ class Recognition(NamedTuple):
 class Task(abc.ABC):
     """A model (settings and vocabularies) with its features and labels, graph, losses, metrics and decoding.
 
-    `features` and `labels` are tensors from input_fn, by key. All variables are in the scope `spec.name`.
+    `features` and `labels` are dicts of tensors from input_fn. All variables are in the scope `spec.name`.
     """
 
     spec: task_spec.TaskSpec
@@ -83,7 +83,7 @@ class Task(abc.ABC):
     def metrics(
         self, outputs: Any, features: Tensors, labels: Tensors, losses: metrics.Losses
     ) -> dict[str, metrics.Ratio]:
-        """Returns all metrics other than the losses, by tag; `spec.error_rate` is among them."""
+        """Returns all metrics other than the losses, keyed by tag; `spec.error_rate` is among them."""
 
     @abc.abstractmethod
     def decode(self, outputs: Any, features: Tensors) -> Recognition:
@@ -126,7 +126,7 @@ class Task(abc.ABC):
         return self.decode(self.build(features, labels), features)
 
     def predict(self, features: Tensors) -> Tensors:
-        """Returns predictions for an EstimatorSpec: ids, their number (keys `spec.labels`) and `score`."""
+        """Returns an EstimatorSpec's predictions: ids and their number (keys `spec.labels`), and `score`."""
         best = self.recognise(features)
         ids, num_ids = self.spec.labels
         return {ids: best.ids, num_ids: best.num_ids, "score": best.scores}

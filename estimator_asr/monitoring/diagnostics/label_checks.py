@@ -23,7 +23,7 @@ from tfrecord_builder.audio.augmentation import copy_ids
 from tfrecord_builder.data import dataset_info, vocabulary
 
 SPLITS = ("train", "dev")
-_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # numbers per split and data directory
+_SAMPLE_RECORDS, _SAMPLE_SHARDS = 100, 10  # sample sizes per split and data directory
 _SHOWN_IDS = 6
 
 

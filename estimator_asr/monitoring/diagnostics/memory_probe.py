@@ -1,4 +1,4 @@
-"""Memory probe: tries the batches that need the most memory before the first training step."""
+"""Memory probe: before the first training step, tries the batches that need the most memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLLECTION = "memory_probe/"
 
 @dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
-    """A hook that computes the largest batches' gradients without changing weights or the data position."""
+    """A hook that computes the largest batches' gradients; keeps the weights and the position in the data."""
 
     features: dict[str, tf.Tensor]  # features that this replica's model_fn received
     labels: dict[str, tf.Tensor]
@@ -30,7 +30,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
     source: splits.Split  # the training data
     bucketing: buckets.Bucketing  # buckets of the training data
     num_replicas: int  # total number of replicas on all machines, which share each batch
-    first_step: int  # first step of this run; later sessions, such as after an evaluation, try no batch
+    first_step: int  # first step of this run; sessions that start later (after an evaluation) try no batch
 
     def __post_init__(self):  # runs in every replica's model_fn, so the collections hold all replicas' inputs
         for name, tensor in (*self.features.items(), *self.labels.items()):
@@ -66,7 +66,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
 
 
 def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
-    """Returns (utterances, length) for the batch with the longest utterances and the batch with most frames.
+    """Returns (utterances, length) of the batch with the longest utterances and the one with the most frames.
 
     Attention needs memory quadratic in the length, so either of these batches may need the most memory.
     """

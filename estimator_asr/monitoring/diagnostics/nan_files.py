@@ -57,7 +57,8 @@ def write(
 ) -> list[BatchRow]:
     """Writes a step's directory atomically, replacing any older one; returns the batch's utterances.
 
-    `path` comes from step_directory, `records` are serialised, `save` writes a checkpoint to a path prefix.
+    `path` comes from step_directory, `records` contains serialised records, and `save` is called with the
+    path prefix of the checkpoint to write.
     """
     utterances = list_utterances(records)
     with directories.writing(path) as incomplete:

@@ -88,7 +88,7 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         )
 
     def _common_utterances(self):
-        """Returns a clause that names the utterances that all bad batches share (likely culprits), or ""."""
+        """Returns a clause naming the utterances that all bad batches share (likely culprits), or ""."""
         steps = nan_files.read_quarantine(self.model_dir).values()
         common = set.intersection(*({row[-1] for row in rows} for rows in steps)) if len(steps) > 1 else ()
         if not common:

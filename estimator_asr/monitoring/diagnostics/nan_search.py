@@ -58,7 +58,7 @@ def find_non_finite(
     ops = [op for op in graph.get_operations() if op.name in needed]  # operations come after their inputs
     tensors = [tensor for op in ops for tensor in op.outputs if tensor.dtype.is_floating]
     with graph.as_default():
-        # One float [2] per tensor; the second element is 1 if the tensor contains NaN or Inf (CURT_HEALTH).
+        # A float [2] per tensor; the second element is 1 if the tensor contains NaN or Inf (CURT_HEALTH).
         health = [tf.raw_ops.DebugNumericSummaryV2(input=tensor, tensor_debug_mode=2) for tensor in tensors]
     bad = {tensor.name for tensor, (_, is_bad) in zip(tensors, session.run(health, feeds)) if is_bad}
 
@@ -121,7 +121,7 @@ def _inspect(session, tensor, feeds, batch_size):
 
 
 def _rows(tensor, is_bad, batch_size):
-    """Returns the batch rows with NaN or Inf; None for weights. The first axis may also be batch x length."""
+    """Returns the batch rows with NaN or Inf; None for weights. Batch and length may share the first axis."""
     # Weights have a static shape, whereas the first dimension of batch values is unknown.
     is_static = not tensor.shape.rank or tensor.shape[0] is not None
     if is_static or not is_bad.size or len(is_bad) % batch_size:

@@ -24,11 +24,11 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
-LOSS = 0.05  # maximum loss per label of a memorised batch, at which labels have a probability of 95 %
+LOSS = 0.05  # a batch is memorised at a lower loss per label; its labels then have a probability of 95 %
 NUM_UTTERANCES = 10  # approximate number of utterances per batch
 SECONDS = 120.0  # time limit per batch, excluding the time to build the graph
 MAX_STEPS = 5000
-_WARMUP_STEPS = 20  # Adam's first steps are as large as the learning rate, however small the gradients
+_WARMUP_STEPS = 20  # Adam's first steps are as large as the learning rate, however small the gradients are
 _PROGRESS_SECONDS = 5.0
 _ROUNDING = 1e-6  # rounding error of float32 fractions
 # More steps would help if the loss still falls by this fraction in the second half of the steps.
@@ -130,12 +130,12 @@ def is_learned(metrics: Sequence[Mapping], num_batches: int, error_rate: str) ->
 
 
 def _unavoidable(values):
-    """Returns the fraction of labels that are unknown or left out of the loss, so they cannot be learned."""
+    """Returns the fraction of labels that are unknown or left out of the loss and so cannot be learned."""
     return values.get("unknown-fraction", 0.0) + 1.0 - values.get("used-label-fraction", 1.0)
 
 
 def describe(result: OverfitResult, train_command: str, base_rate: float, data_dir: str) -> str:
-    """Describes the result in one sentence: the steps needed, or the likely cause of failure and a command.
+    """Describes the result in a sentence: the number of steps, or the likely cause of failure and a command.
 
     Suggested commands add flags to train_command, whose --learning_rate is base_rate. data_dir is
     comma-separated.
@@ -197,5 +197,5 @@ def count_contradictions(result: OverfitResult) -> int:
 
 
 def _rows(values, name, number):
-    """Returns the rows of values[name] as bytes, without padding; values[number] are the rows' lengths."""
+    """Returns the rows of values[name] as bytes, without padding; values[number] contains their lengths."""
     return [np.ascontiguousarray(row[:count]).tobytes() for row, count in zip(values[name], values[number])]

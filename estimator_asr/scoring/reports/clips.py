@@ -35,7 +35,7 @@ def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float
 
 
 def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> dict[str, dict]:
-    """Returns the named recordings that can be read, by name.
+    """Returns the named recordings that can be read, keyed by name.
 
     Each value is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row
     by row from the highest frequency, "width": number of columns of the spectrogram}.

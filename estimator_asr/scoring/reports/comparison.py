@@ -2,7 +2,7 @@
 
 The tests are a paired bootstrap and MAPSSWE, which compares the errors in segments that are independent of
 each other: Gillick and Cox, "Some statistical issues in the comparison of speech recognition algorithms",
-ICASSP 1989, section 4. Segments and statistic are the same as in sc_stats from NIST's SCTK 2.4.
+ICASSP 1989, section 4. The segments and the statistic are the same as in sc_stats from NIST's SCTK 2.4.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tfrecord_builder.storage import files
 FILE = "comparison.json"
 _NUM_GOOD = 2  # a segment ends after this many tokens that both systems got right (sc_stats: min_num_good)
 Scored = Sequence[utterances.ScoredUtterance]
-Reports = Mapping[str, Mapping[str, Scored]]  # utterances by path, then by measure, from report.read
-Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # positions by report and utterance
+Reports = Mapping[str, Mapping[str, Scored]]  # utterances, keyed by path, then measure; see report.read
+Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # indexed by report, then utterance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def compare(reports: Reports) -> list[Comparison]:
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
-    """Sets p_holm: the smallest p is multiplied by the number of comparisons, the next p by one less, etc."""
+    """Sets p_holm: multiplies the lowest p by the number of comparisons, the next by one less, and so on."""
     order = np.argsort([comparison.mapsswe["p"] for comparison in compared], kind="stable")
     corrected, highest = {}, 0.0
     for rank, index in enumerate(order):
@@ -187,7 +187,7 @@ class MatchedPairs(NamedTuple):
     """Result of MAPSSWE, a matched-pairs test."""
 
     num_segments: int
-    mean: float  # errors of A minus errors of B per segment
+    mean: float  # average over segments of A's errors minus B's
     z: float  # 0 if the difference is the same in all segments
     p: float  # two-tailed: probability of a |z| at least this large if the systems do not differ
 

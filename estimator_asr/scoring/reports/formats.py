@@ -22,7 +22,7 @@ _NEXT = {
     "pass names as hotwords",
     attribution.UNREACHABLE: "build with text that contains these characters, and train both models again",
 }
-_GAINS = {  # condition and meaning of each floor
+_GAINS = {  # the condition of each floor, and what it shows
     scored_split.REFERENCE_PINYIN: (
         "every syllable had been recognised correctly",
         "a better acoustic model can remove at most {gain} of the errors",
@@ -33,7 +33,7 @@ _GAINS = {  # condition and meaning of each floor
         "removes too",
     ),
 }
-_MANY_ERRORS = 0.5  # above this error rate, more data help more than fixing single causes
+_MANY_ERRORS = 0.5  # above this error rate, more training data help more than fixing single causes
 _TOO_LITTLE = (
     "Most likely it has seen too little data ({}), or different data. Train it longer, or on more data "
     "like this"

@@ -35,7 +35,7 @@ _CHANNEL = "1"
 _LABEL = "<O>"  # prevents sclite from reading a first token such as <unk> as the label
 _SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
 _NO_SPEAKER = "unknown"
-# Characters that mark optional words, alternatives and the empty word in these formats.
+# Replaces characters that mark optional words, alternatives and the empty word in STM and CTM files.
 _FULL_WIDTH = str.maketrans("(){}/@", "（）｛｝／＠")
 
 
@@ -117,7 +117,7 @@ def hypotheses(split: scored_split.ScoredSplit) -> str:
 
 
 def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
-    """Returns the texts of reference.stm and hypothesis.ctm, by name; empty if the outputs have no times.
+    """Returns the texts of reference.stm and hypothesis.ctm, keyed by file name; none if no output has times.
 
     An output's `characters` are dicts with `character`, `start` and `end` (in seconds), and `confidence`.
     """

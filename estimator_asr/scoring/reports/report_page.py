@@ -19,7 +19,7 @@ from estimator_asr.scoring.reports import clips, formats, scored_split
 from tfrecord_builder.data import recordings
 from tfrecord_builder.program import pages
 
-_NUM_EMBEDDED = 50  # recordings with the most errors that the page contains
+_NUM_EMBEDDED = 50  # the page contains at most this many recordings: those with the most errors
 _NUM_CONFUSIONS = 40
 _PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
 _CAUSES = list(attribution.CAUSES)

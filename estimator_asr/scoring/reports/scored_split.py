@@ -31,11 +31,11 @@ class ScoredSplit:
     are_speakers_people: bool = True  # see breakdown.overall
     outputs: Sequence[Mapping] = ()  # outputs of each utterance, for hypotheses.jsonl
     hotwords: Sequence[str] = ()  # see biasing.measure
-    # Pinyin that the language model read, by utterance id; empty for an acoustic model.
+    # Input of the language model (pinyin), keyed by utterance id; empty for an acoustic model.
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.KnownVocabularies = attribution.KnownVocabularies()
     on_reference_pinyin: Scored = ()  # scored output of the language model for the reference pinyin
-    # Recordings by utterance id; the report plays all recordings that can be read.
+    # Recordings, keyed by utterance id; the report plays all recordings that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
     command: str = ""  # command line that reproduces this report
 

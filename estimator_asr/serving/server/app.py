@@ -25,7 +25,7 @@ from estimator_asr.serving.server import (
 from tfrecord_builder import errors
 
 _PAGE_DIR = os.path.join(os.path.dirname(__file__), "page")
-# Files that this page shares with the page that needs no server, which is in the wheel's other package.
+# Files that the server's page shares with the page that runs without a server (estimator_asr_runtime).
 _SHARED_DIR = str(resources.files("estimator_asr_runtime") / "web" / "shared")
 _HEALTH_SECONDS = 4.5  # maximum wait for a result, so that /healthz responds within 5 s
 _SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inference
@@ -34,7 +34,7 @@ _SHARED_SECONDS = 1.0  # requests to /healthz within this time share one inferen
 def build(
     parts: service.Service, token: Optional[str] = None, hosts: Optional[tuple[str, ...]] = None
 ) -> ASGIApp:
-    """Returns the application, which starts and stops the service; `token` and `hosts` are for middleware."""
+    """Returns the application, which starts and stops the service; see middleware for `token` and `hosts`."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_):

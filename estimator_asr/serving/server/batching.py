@@ -23,12 +23,12 @@ from estimator_asr.serving.server import api_errors, limits, metrics, served_ver
 from tfrecord_builder import errors
 
 _NUM_THREADS = 2
-_LEAST_HALF = 8  # items; a smaller batch takes almost as long as a batch of twice its size
-_QUIET_SECONDS = 0.004  # clients that get results at the same time send new requests at the same time
+_LEAST_HALF = 8  # fewest items in half a batch; a smaller batch takes almost as long as one twice its size
+_QUIET_SECONDS = 0.004  # maximum gap between requests from clients that got their results together
 _RATE_MEMORY = 0.8  # weight of the previous value in the moving average of the rate
 _PATIENCE = 4.0  # a batch has stalled if it takes this many times as long as the measured rate predicts
 _LEAST_PATIENCE_SECONDS = 3.0
-_LINEAR_SECONDS = 20.0  # the time for longer items grows with the square of their length (attention)
+_LINEAR_SECONDS = 20.0  # a longer item takes time that grows with the square of its length (attention)
 # Attention's memory is proportional to batch size x (seconds of the longest item)^2. A batch may use as much
 # memory as a single item of maximum length.
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
@@ -61,8 +61,8 @@ class ItemQueue:
         that of the last new item do not count towards the limit, so a long request does not block short ones.
 
         Raises:
-            api_errors.ApiError: the queue is full. If no waiting item has its turn before the request's last
-                item, the request is accepted whatever its length; other limits apply to its length.
+            api_errors.ApiError: the queue is full. If no waiting item's turn comes before that of the last
+                new item, the request is accepted whatever its length, which is limited elsewhere.
         """
         seconds = 0.0
         for item in batch:
@@ -100,7 +100,7 @@ class ItemQueue:
 
 
 class Batcher:
-    """A worker that recognises queued items in batches; `recognise` returns only while `run` is running.
+    """A worker that recognises queued items in batches; `recognise` waits forever unless `run` is running.
 
     Attributes:
         queue: the waiting items.
@@ -126,7 +126,7 @@ class Batcher:
 
     @property
     def is_crowded(self) -> bool:
-        """True if an interim item that is queued now would have to wait for more than the next batch."""
+        """True if the next batch has no room for an interim item that is queued now."""
         turn = time.monotonic() + _INTERIM_SECONDS
         return sum(item.turn <= turn for item in self.queue.items) >= self._max_batch_size
 
@@ -199,7 +199,7 @@ class Batcher:
 
     def _begin(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
         longest = max(item.seconds for item in batch)
-        # The seconds of audio in short items that would take as long as this batch.
+        # Seconds of audio that, in short items, would take as long to recognise as this batch.
         cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
         patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self.queue.rate)
         task = asyncio.create_task(self._recognise(batch))

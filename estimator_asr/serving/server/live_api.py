@@ -1,4 +1,4 @@
-"""/v1/stream: a WebSocket that receives audio during speech and sends the transcript as it settles.
+"""/v1/stream: a WebSocket that receives live audio and sends the transcript while the speech continues.
 
 A client sends mono samples in binary messages, and commands in JSON text messages: {"hotwords": "..."} before
 the samples and {"end": true} after them. The client receives {"type": "partial", "stable", "partial", ...}
@@ -79,7 +79,7 @@ class _Stream:
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
-        self._is_over = self._is_closed = False  # True once the audio, or the connection, has ended
+        self._is_over = self._is_closed = False  # whether the audio, and the connection, have ended
         self._waited = 0.0  # seconds spent waiting for messages from the client
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class _Stream:
                 task.cancel()
             self._is_closed = True  # ends both loops even if wait_for swallows the cancellation
             self._has_news.set(), self._has_room.set()
-            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # afterwards, nothing may use the version
+            await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # the caller may close the version afterwards
         final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
 
@@ -125,7 +125,7 @@ class _Stream:
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        """Returns the next message; in total, waiting may take max_body_seconds longer than the audio."""
+        """Returns the next message; all waits together may last max_body_seconds longer than the audio."""
         patience, began = self._parts.limits.max_body_seconds, time.monotonic()
         try:
             remaining = patience + self._seconds - self._waited

@@ -20,7 +20,7 @@ _ADVICE = "send only the samples of one channel, or send the whole file to /v1/a
 
 
 class Audio:
-    """A decoder for the samples of one stream.
+    """Decodes the samples in one stream's messages.
 
     Attributes:
         rate: sample rate of the stream in Hz.
@@ -40,7 +40,7 @@ class Audio:
         self._filter = file_headers.HeaderFilter(wav_rate, "the message", _ADVICE)
 
     def read(self, content: bytes) -> np.ndarray:
-        """Returns a message's samples, float32 [num_samples]; raises ApiError or UserError if invalid."""
+        """Returns a message's samples, float32 [num_samples]. Invalid samples raise ApiError or UserError."""
         content = self._filter.take(content)
         width = np.dtype(self._dtype).itemsize
         if len(content) > _MAX_MESSAGE_BYTES or len(content) % width:

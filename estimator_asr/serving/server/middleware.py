@@ -31,7 +31,7 @@ _DENIED = "websocket.close"  # sent instead of websocket.accept if the path has 
 _BEARER = "bearer."
 _PAGE = "/page/"  # these paths need no token, because the page asks the user for it
 _MAX_HEAD_BYTES = 1 << 14  # uvicorn limits the URL and headers only if they arrive in several pieces
-_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # request ids from clients that are safe to log
+_REQUEST_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)  # client request ids that are safe to log
 # The page may load only its own files, and other pages may not embed this page.
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -71,7 +71,7 @@ class Observed:
         status = statuses[0] if statuses else 499
         self._metrics.count_request(_find_route(scope), status, time.monotonic() - began)
         if bug or status >= 500:
-            path = scope["raw_path"].decode("ascii", "backslashreplace")  # cannot contain line breaks
+            path = scope["raw_path"].decode("ascii", "backslashreplace")  # the result has no line breaks
             message = "%s %s: status is %d, request id is %s"
             logging.error(message, _find_method(scope), path, status, request_id, exc_info=bug)
 

@@ -41,7 +41,7 @@ class OpenAIApi:
     async def transcribe(self, request: requests.Request) -> responses.Response:
         async with self._parts.bodies.read(request) as body:
             form = await openai_request.parse(body, request.headers)
-            body.clear()  # the form contains a copy of the file
+            body.clear()  # frees memory; the form has its own copy of the file
             version = self._parts.versions.current
             with version.used():
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
@@ -123,7 +123,7 @@ def describe(
     seconds: float,
 ) -> dict:
     """Returns the verbose_json response: OpenAI's fields, and this project's own fields, such as pinyin."""
-    # Characters or subwords may be in any language, but pinyin is always Chinese.
+    # A model of characters or subwords may be for any language, but pinyin is always Chinese.
     is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
     language = "zh" if is_chinese else "und"  # ISO 639: undetermined
     joined = captions.join(segments) if segments else _NOTHING
@@ -152,7 +152,7 @@ def _describe_segment(index: int, segment: captions.TranscriptSegment) -> dict:
         "start": round(segment.start, 3),
         "end": round(segment.end, 3),
         "text": text,
-        "tokens": [],  # OpenAI returns token ids from Whisper's vocabulary
+        "tokens": [],  # empty: OpenAI's tokens are ids in Whisper's vocabulary
         "temperature": 0.0,
         "avg_logprob": segment.result["acoustic_score"] / num_tokens,
         # Whisper's measure of repetition in a text, from utils.py in openai/whisper.

@@ -20,7 +20,7 @@ from estimator_asr.serving.server import api_errors, service
 from estimator_asr.serving.transcripts import captions
 
 _FORMATS = ("json", "text", *captions.CAPTIONS, "verbose_json")
-# Fields whose values must not be ignored, with a pattern for the supported values and a description of them.
+# Maps each field whose value must not be ignored to a pattern for supported values and a description.
 _FIELDS = {
     "response_format": ("|".join(_FORMATS), f"one of {', '.join(_FORMATS)}"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),

@@ -69,8 +69,8 @@ class Server(uvicorn.Server):
             http="h11",
             ws=_WebSocket,
             ws_max_size=_MAX_MESSAGE_BYTES,
-            ws_ping_interval=None,  # live_api.py times out streams; a pong may be queued behind audio
-            ws_per_message_deflate=False,  # a small message could expand to a huge one
+            ws_ping_interval=None,  # live_api.py has its own timeouts; audio may delay a pong
+            ws_per_message_deflate=False,  # a small compressed message could expand to a huge one
             lifespan="on",
             log_config=None,
             log_level="warning",
@@ -81,7 +81,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
         )
         super().__init__(config)
-        # If a text message is not UTF-8, uvicorn closes the stream with code 1007; this hides the traceback.
+        # Hides the traceback when uvicorn closes a stream (code 1007), because a message is not UTF-8 text.
         logging.getLogger("uvicorn.error").addFilter(
             lambda record: not isinstance((record.exc_info or (None, None))[1], UnicodeDecodeError)
         )
@@ -96,7 +96,7 @@ class Server(uvicorn.Server):
 def run(
     app: ASGIApp, bound: socket.socket, settings: limits.Limits, on_ready: Callable[[str], object]
 ) -> None:
-    """Serves on a socket from `bind` until SIGTERM or SIGINT, then allows open requests stop_seconds to end.
+    """Serves on a socket from `bind` until SIGTERM or SIGINT, then gives open requests stop_seconds to end.
 
     `on_ready` is called with the URL as soon as connections are accepted.
     """

@@ -45,7 +45,7 @@ class QueuedUtterance:
     result: asyncio.Future = dataclasses.field(init=False)  # the outputs; see ServedVersion.run
     arrival: float = dataclasses.field(init=False)  # time of arrival, from time.monotonic()
     turn: float = dataclasses.field(init=False)  # the item with the earliest turn is recognised first
-    is_urgent: bool = dataclasses.field(init=False, default=False)  # a health check
+    is_urgent: bool = dataclasses.field(init=False, default=False)  # True for a health check
 
     def __post_init__(self):
         self.seconds = max(self.seconds, _SHORTEST_SECONDS)
@@ -59,8 +59,8 @@ class ServedVersion:
     Attributes:
         number: name of the version's directory, or "" if the name is not a number.
         info: contents of export.json.
-        definitions: maps signature names to SignatureDefs. Streaming signatures are left out, because their
-            state is only for programs that load the export.
+        definitions: maps signature names to SignatureDefs. Streaming signatures are left out, because only
+            programs that load the export can use their state.
         stream_start: initial state of a stream (see stream_client.py); None if the model does not stream.
         load_seconds: seconds that loading and the first batches took.
     """

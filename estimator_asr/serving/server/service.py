@@ -22,11 +22,11 @@ from estimator_asr.serving.server import (
 )
 
 T = TypeVar("T")
-_BODIES_AT_ONCE = 8  # request bodies held in memory, each up to max_request_mb
-# Limits on a request's hotwords, because the graph's tables grow with the hotwords.
+_BODIES_AT_ONCE = 8  # memory for all request bodies, as a multiple of max_request_mb
+# Limits on a request's hotwords: the more there are, the larger the graph's tables become.
 MAX_HOTWORD_CHARACTERS = 40_000  # total length of all hotwords
 _MAX_HOTWORDS = 1000
-_MAX_HOTWORD_LENGTH = 400  # characters in one hotword, including its pinyin; about 50 hanzi
+_MAX_HOTWORD_LENGTH = 400  # maximum number of characters in a hotword with its pinyin; about 50 hanzi
 
 
 class Service:
@@ -47,7 +47,7 @@ class Service:
         """Starts the queue and the search for new versions, in the server's event loop."""
         self.decoder = uploads.UploadDecoder(self.limits.max_queue_seconds, self.limits.max_audio_seconds)
         self.batcher = batching.Batcher(self.limits, self.metrics, lambda: self.bodies.num_open)
-        dictionary = asyncio.to_thread(hotword_list.read_words, ("词",), "")  # loading takes a second
+        dictionary = asyncio.to_thread(hotword_list.read_words, ("词",), "")  # the first call takes a second
         self._tasks = [
             asyncio.ensure_future(job) for job in (self.batcher.run(), self.versions.watch(), dictionary)
         ]
@@ -88,7 +88,7 @@ def check_hotwords(hotwords: Sequence[str]) -> None:
 
 
 async def while_connected(request: requests.Request, work: Awaitable[T]) -> T:
-    """Awaits `work`; if the client closes its connection, cancels it and raises api_errors.ApiError."""
+    """Awaits `work`; if the client disconnects, cancels `work` and raises api_errors.ApiError."""
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(request))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +129,7 @@ class BodyReader:
 
     @contextlib.asynccontextmanager
     async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
-        """Yields the body, which counts in num_open until the block ends; the block may clear a parsed body.
+        """Yields the body, and counts it in num_open during the block; the block may clear a parsed body.
 
         Raises:
             api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are in memory.

@@ -21,7 +21,7 @@ from estimator_asr.serving.server import api_errors, served_version, service, te
 from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
-_PARSERS = 2  # threads that parse large requests
+_PARSERS = 2  # number of threads that parse large requests
 # Names of the same MessageToDict argument: in protobuf 5 and later, and in earlier releases.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as in the graph
@@ -95,7 +95,7 @@ class TensorFlowApi:
 
 
 def describe(version: served_version.ServedVersion) -> dict:
-    """Returns the model object of OpenAI's API, which uses TensorFlow Serving's status path for models."""
+    """Returns OpenAI's model object, which the response to TensorFlow Serving's status request includes."""
     created = int(version.number or 0)  # version numbers are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 

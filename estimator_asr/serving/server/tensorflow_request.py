@@ -22,9 +22,9 @@ from estimator_asr.serving.server import api_errors, service
 
 _DEFAULT_SIGNATURE = "serving_default"
 _LENGTHS = {"num_samples": "waveform", "num_frames": "fbank"}
-_MAX_VALUES = 4_000_000  # JSON numbers, strings, lists and objects per request; allows 240 s of waveforms
+_MAX_VALUES = 4_000_000  # limit on JSON values, lists and objects in a request; allows 240 s of waveforms
 _MAX_DIGITS = 32
-_MAX_ROWS = 1000  # utterances per request; each becomes an item in the queue
+_MAX_ROWS = 1000  # maximum number of utterances per request; each becomes an item in the queue
 
 
 class Call(NamedTuple):
@@ -46,7 +46,7 @@ def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
     """Parses a request for one of the signatures; `definitions` maps their names to SignatureDefs.
 
     Raises:
-        api_errors.ApiError: the request is not JSON of this form, or does not match the signature.
+        api_errors.ApiError: the request is not a predict request in JSON, or does not match the signature.
     """
     request = _read_json(body)
     signature = request.get("signature_name", _DEFAULT_SIGNATURE)
@@ -86,7 +86,7 @@ def _read_json(body: bytes | bytearray) -> dict:
 
 def _parse_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        raise ValueError(f"a number has {len(digits)} digits")
+        raise ValueError(f"a number with {len(digits)} digits is too long")
     return int(digits)
 
 

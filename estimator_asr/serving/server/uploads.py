@@ -1,4 +1,4 @@
-"""Decodes uploaded recordings in any audio format from memory, in threads, and cuts them at pauses.
+"""Threads that decode uploaded recordings in any audio format, from memory, and cut them at pauses.
 
 Time and memory are limited, because a small FLAC file may contain hours of silence. The total length of the
 recordings that are being decoded or are waiting to be decoded is limited too. Long recordings have their own
@@ -23,9 +23,9 @@ from estimator_asr.serving.transcripts import pauses
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, containers, ffmpeg_process
 
-SMALL_BYTES = 1 << 20  # parsing JSON, or measuring a recording, of up to this size takes only milliseconds
+SMALL_BYTES = 1 << 20  # up to this size, parsing JSON or finding a recording's length takes milliseconds
 _NAME = "file"  # name of the form field, used in messages instead of the client's file name
-# CPU seconds allowed for decoding: a constant, plus an amount per second of audio.
+# CPU seconds allowed for decoding: a constant, and an additional amount per second of audio.
 # The slowest format needs 0.02 s per second of audio.
 _DECODING_SECONDS, _SECONDS_PER_SECOND = ffmpeg_process.CPU_SECONDS, ffmpeg_process.CPU_SECONDS_PER_SECOND
 _LONG_SECONDS = 60.0
@@ -47,7 +47,7 @@ class UploadDecoder:
         """Starts the threads.
 
         Args:
-            max_seconds: maximum total length of all long uploads, and also of all short uploads.
+            max_seconds: maximum total length of all long uploads in progress, and likewise of all short ones.
             max_upload_seconds: maximum length of one upload.
         """
         self._max_upload_seconds = max_upload_seconds
@@ -56,7 +56,7 @@ class UploadDecoder:
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio, according to the headers, that are being decoded or are waiting to be decoded."""
+        """Seconds of audio, according to the headers, in uploads that are being decoded or are waiting."""
         return self._short.seconds + self._long.seconds
 
     async def decode(self, content: bytes, sample_rate: int) -> Upload:
@@ -79,7 +79,7 @@ class UploadDecoder:
 
 
 class _Lane:
-    """A decoding thread; `seconds` is the total length, from the headers, of its unfinished uploads."""
+    """A decoding thread; `seconds` is the total length of its unfinished uploads, as their headers say."""
 
     def __init__(self, max_seconds: float):
         self._thread, self._max_seconds = futures.ThreadPoolExecutor(1), max_seconds

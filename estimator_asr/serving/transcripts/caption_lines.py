@@ -12,7 +12,7 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder.data import vocabulary
 
-_WIDE, _NARROW = 18, 42  # maximum number of hanzi or Latin characters per line
+_WIDE, _NARROW = 18, 42  # maximum number of characters per line, for hanzi and for Latin text
 _LONGEST = 7.0  # maximum seconds per line
 _PAUSE = 0.7  # seconds; a longer gap between the emissions of two characters is a pause
 # CTC emits a character somewhere within its syllable, so a line begins _LEAD seconds before its first

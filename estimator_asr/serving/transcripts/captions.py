@@ -79,7 +79,7 @@ def to_vtt(segments: Sequence[TranscriptSegment]) -> str:
     return "WEBVTT\n\n" + "".join(_captions(segments, ".", _ESCAPES))
 
 
-CAPTIONS = {"srt": to_srt, "vtt": to_vtt}  # formats that transcribe and the server can write
+CAPTIONS = {"srt": to_srt, "vtt": to_vtt}  # formats that the program transcribe and the server can write
 _AS_TEXT = {"txt": to_text, **CAPTIONS}
 FORMATS = ("tsv", "json", *_AS_TEXT)
 
@@ -135,7 +135,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
-    """Combines one transcript from each list; returns the distinct texts with the best total scores."""
+    """Joins texts, one from each list; returns the distinct results with the best total scores."""
     best = [(0.0, "")]
     for items in filter(None, lists):
         sums = [(score + item["score"], text, item["transcript"]) for score, text in best for item in items]
@@ -160,7 +160,7 @@ def shift_characters(segment: TranscriptSegment) -> list[dict]:
 
 
 def _captions(segments: Sequence[TranscriptSegment], point: str, escapes: Mapping[str, str]) -> Iterator[str]:
-    """Yields captions, each with its times, text and an empty line; `point` precedes the milliseconds."""
+    """Yields captions, each with its times, text and an empty line; `point` is the decimal separator."""
     spans = (
         (segment.start, segment.end, segment.result["transcript"], shift_characters(segment))
         for segment in segments

@@ -20,16 +20,16 @@ _PCM, _EXTENSIBLE = 1, 0xFFFE  # format tags of WAV files
 
 
 class HeaderFilter:
-    """A filter for raw samples that removes a 16-bit mono WAV header at `rate` Hz and refuses other files."""
+    """Removes a 16-bit mono WAV header at `rate` Hz from a stream of samples; refuses other audio files."""
 
     def __init__(self, rate: int, where: str, advice: str):
         self._rate, self._where, self._advice, self._head = rate, where, advice, b""
 
     def take(self, content: bytes) -> bytes:
-        """Returns the next bytes of the stream, `content`, without the header of a WAV file.
+        """Returns `content`, the next bytes of the stream, without the WAV header if there is one.
 
         Raises:
-            errors.UserError: the stream begins like any other audio file; the message ends with `advice`.
+            errors.UserError: the stream is another kind of audio file; the message ends with `advice`.
         """
         if not self._head:
             content = content[_find_samples(content, self._rate) :]

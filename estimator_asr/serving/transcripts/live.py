@@ -1,11 +1,11 @@
-"""The transcript of live audio; its text settles from the start while the speaker is still talking.
+"""The transcript of live audio, whose text gradually settles (becomes final) while the speaker is talking.
 
 A model for whole utterances recognises an unfinished segment again and again; a streaming model processes
 only the segment's new audio, except for the last chunk. A character settles, and then never changes, once its
 segment ends, or once two successive results contain it (local agreement: Liu, Spanakis and Niehues 2020,
-section 3), HOLD_SECONDS of audio follow it, and its confidence is at least find_min_confidence. Segments are
-cut as in pauses.py; if the audio fits into one segment and has no pause that ends a segment, it is finally
-recognised as a whole, as in transcriber.py.
+section 3), HOLD_SECONDS of audio follow it, and its confidence is at least find_min_confidence(). Segments
+are cut as in pauses.py; if the audio fits into one segment and has no pause that ends a segment, it is
+finally recognised as a whole, as in transcriber.py.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from estimator_asr.exporting.saved_model import export_info, statuses
 from estimator_asr.serving.transcripts import caption_lines, captions, pauses
 
 STEP_SECONDS = 0.5  # seconds of new audio before a segment is recognised again
-# The final text differs by 0.6 % from the transcript of the whole recording, and by 3.7 % if there is no
-# minimum confidence (docs/experiments/serving.md).
+# These values make the final text differ by 0.6 % from the whole recording's transcript; a hold of 0.9 s
+# without a minimum confidence made it differ by 3.7 % (docs/experiments/serving.md).
 HOLD_SECONDS, MIN_CONFIDENCE = 0.8, 0.9
 _MAX_ENDED = 2  # no audio should be added while more than this many ended segments are waiting
 
@@ -191,7 +191,7 @@ class LiveTranscript:
         self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
 
     def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
-        """Returns the leading characters that are confident, match the previous result, and end early enough.
+        """Returns leading characters that match the previous result, are confident enough and end by `end`.
 
         `end` is the latest time, in seconds, at which a character may end.
         """
@@ -221,7 +221,7 @@ def _same(one: _Character, other: _Character) -> bool:
 
 
 def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
-    """Returns how many leading characters of a result best match the settled ones, by text, then by time.
+    """Returns the number of leading characters that match the settled ones best in text or, if tied, in time.
 
     `start` is the start time of the result in seconds.
     """

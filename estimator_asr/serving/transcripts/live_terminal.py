@@ -1,4 +1,4 @@
-"""Live transcription in a terminal: reads a microphone or standard input, and prints text as it settles."""
+"""Live transcription in a terminal: reads a microphone or standard input, and prints the growing text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
     resampler, unread = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
     while True:
-        content = os.read(file.fileno(), _READ_BYTES)  # may still be waiting when the process ends
+        content = os.read(file.fileno(), _READ_BYTES)  # the call may still be waiting when the process ends
         unread += header_filter.take(content)
         whole = unread[: len(unread) // 2 * 2]
         unread = unread[len(whole) :]

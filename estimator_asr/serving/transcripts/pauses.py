@@ -139,7 +139,7 @@ class Cutter:
         return self._make_piece(*bounds) if bounds else None
 
     def _find_speech(self, place: int) -> Optional[tuple[int, int]]:
-        """Returns the bounds, in chunks, of the speech (with context) before chunk `place`, or None."""
+        """Returns the bounds, in chunks, of the speech (with context) before `place`, or None if none."""
         speech = np.flatnonzero(self._is_speech[:place])
         if len(speech) < (1 if self._continues else _SHORTEST_SPEECH):
             return None
@@ -169,7 +169,7 @@ class Cutter:
         return np.interp(places, np.arange(self.size), padded).astype(np.float32)
 
     def _find_best_cut(self) -> int:
-        """Returns the index of the middle of the longest pause, or of the quietest chunk if there is none."""
+        """Returns the chunk index for a cut: the middle of the longest pause, else the quietest chunk."""
         earliest, best = int(len(self._chunks) * _EARLIEST_CUT), (0, 0)
         indices = range(earliest, len(self._chunks))
         for is_speech, run in itertools.groupby(indices, key=self._is_speech.__getitem__):
@@ -179,5 +179,5 @@ class Cutter:
         if best[0]:
             return best[1]
         energies = [float(np.dot(samples, samples)) for samples in self._chunks]
-        levels = np.convolve(energies, np.ones(3), "same")  # energy of the 96 ms around each chunk
+        levels = np.convolve(energies, np.ones(3), "same")  # energy in the 96 ms around each chunk
         return earliest + int(np.argmin(levels[earliest:]))

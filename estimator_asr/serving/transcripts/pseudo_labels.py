@@ -8,7 +8,7 @@ from typing import NamedTuple
 import matplotlib
 import numpy as np
 
-matplotlib.use("Agg")  # needs no display
+matplotlib.use("Agg")  # a backend that needs no display
 
 import matplotlib.pyplot as plt
 
@@ -80,7 +80,7 @@ def find_problem(row: Mapping, max_disagreement: float, min_confidence: float) -
 def list_candidates(
     outputs: Sequence[Mapping], edits: Sequence[edit_distance.Edits], max_disagreement: float
 ) -> list[tuple[float, float, float]]:
-    """Returns minimum confidences, each with the fraction of utterances kept and their error rate.
+    """Returns minimum confidences, each with the fraction of utterances that it keeps and their error rate.
 
     `outputs` are the teachers' outputs for labelled utterances; `edits` compare the pinyin with the labels.
     Minimum confidences that keep no utterances are left out.

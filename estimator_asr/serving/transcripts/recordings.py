@@ -63,7 +63,7 @@ def absolute_path(recording: RecordingFile) -> str:
 
 def _find_in(folder: str) -> Iterator[RecordingFile]:
     paths = files.find_files(folder, SUFFIXES)
-    # macOS writes a file ._NAME.wav next to NAME.wav on disks with another operating system's file system.
+    # macOS writes a file ._NAME.wav next to NAME.wav on disks that do not have a macOS file system.
     paths = [path for path in paths if not os.path.basename(path).startswith(".")]
     for path in paths:
         yield RecordingFile(path, os.path.splitext(path[len(folder) :].lstrip("/"))[0])
@@ -179,7 +179,7 @@ def plan_outputs(
         for folder in map(str, pathlib.PurePath(path).parents):
             if folder in sources:
                 raise errors.UserError(
-                    f"{folder} would be the output of {sources[folder]} and also the folder for the output "
+                    f"{folder} would be both the output of {sources[folder]} and the folder for the output "
                     f"of {source}; rename the folder of {source}"
                 )
     return list(sources)
@@ -188,5 +188,5 @@ def plan_outputs(
 def save(path: str, text: str) -> None:
     """Writes an output file, either completely or not at all."""
     files.make_directory(os.path.dirname(path))
-    # The text may contain file names that are not UTF-8; they are escaped.
+    # The text may contain file names that are not UTF-8; the invalid bytes are escaped.
     files.write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))

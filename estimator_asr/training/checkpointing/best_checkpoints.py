@@ -1,4 +1,4 @@
-"""Keeps the checkpoints with the lowest error rates on dev in MODEL_DIR/best, which the Saver does not touch.
+"""Keeps the checkpoints with the lowest error rates on dev in MODEL_DIR/best, where no Saver deletes them.
 
 best/ is itself a model directory (config.json, vocabularies, a state file that names the best checkpoint), so
 evaluate and export can open it. best_checkpoints.json lists its checkpoints, best first. While another
@@ -25,7 +25,7 @@ REGISTRY_FILE = "best_checkpoints.json"
 
 
 class KeptCheckpoint(NamedTuple):
-    """One of the best checkpoints, with all metrics from its evaluation; none of them is NaN."""
+    """One of the best checkpoints, with all metrics from its evaluation, none of which is NaN."""
 
     step: int
     error_rate: float
@@ -64,7 +64,7 @@ def keep_if_best(
         return
     try:
         _keep(model, checkpoint, KeptCheckpoint(int(metrics["global_step"]), rate, metrics))
-    except OSError as error:  # no reason to abort a long training run
+    except OSError as error:  # a failed copy is no reason to abort a long training run
         message = "%s cannot be added to the best checkpoints (%s); training continues"
         logging.warning(message, checkpoint, error.strerror)
 

@@ -49,7 +49,7 @@ def record_metrics(estimator: estimator_api.Estimator, metrics: Mapping[str, flo
     step = known_at = int(metrics["global_step"])
     if estimator.config.task_type == "evaluator":
         # The workers are at most one checkpoint interval past the newest checkpoint. Another interval gives
-        # every process time to see the file.
+        # every process time to read the log.
         steps = [step, *map(checkpoints.step_of, checkpoints.list_checkpoints(estimator.model_dir))]
         known_at = max(steps) + 2 * estimator.config.save_checkpoints_steps
     values = {tag: float(value) for tag, value in metrics.items() if tag != "global_step"}
@@ -57,7 +57,7 @@ def record_metrics(estimator: estimator_api.Estimator, metrics: Mapping[str, flo
 
 
 def forget_after(model_dir: str, step: int) -> None:
-    """Deletes the evaluations of checkpoints after `step`, from which training continues."""
+    """Deletes the evaluations of checkpoints later than `step`, the step from which training continues."""
     evaluations = read_evaluations(model_dir)
     earlier = [evaluation for evaluation in evaluations if evaluation.step <= step]
     if len(earlier) < len(evaluations):

@@ -42,8 +42,9 @@ class RegularSaver(estimator_api.CheckpointSaverHook):
 def recover(model_dir: str) -> Optional[str]:
     """Repairs the state file; returns the prefix of the checkpoint to continue from, or None.
 
-    Removes temporary files left by a killed save, and warns if the state file was wrong. Only the process
-    that writes checkpoints may call this; others call find_checkpoint. Both raise the same errors.UserError.
+    Removes temporary files left by an interrupted save, and warns if the state file was wrong. Only the
+    process that writes checkpoints may call this; others call find_checkpoint, which raises the same
+    errors.UserError.
     """
     for pattern in _LEFTOVERS:
         for path in glob.glob(os.path.join(glob.escape(model_dir), pattern)):
@@ -84,7 +85,7 @@ def find_checkpoint(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
 
 
 def _repair(model_dir, checkpoint, faults):
-    """Repairs the state file, then moves damaged files, so that a kill in between does no harm."""
+    """Repairs the state file, then moves damaged files: in this order, a kill in between does no harm."""
     if checkpoint is None:
         start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))

@@ -33,7 +33,7 @@ class Cluster:
     """The processes that train together, and the rank of this process among them."""
 
     workers: tuple[str, ...]  # host:port of each worker, starting with the chief
-    evaluator: Optional[str]  # host:port, which nothing connects to; None if not listed
+    evaluator: Optional[str]  # its host:port, to which nothing connects; None if not listed
     rank: Optional[int]  # index of this process in workers; None for the evaluator
 
     @property
@@ -88,7 +88,7 @@ def write_tf_config(cluster: Optional[Cluster], environment: MutableMapping[str,
 
 
 def parse_tf_config(text: str) -> Optional[Cluster]:
-    """Parses the text of TF_CONFIG; returns None if there is no cluster. Raises as read_tf_config does."""
+    """Parses TF_CONFIG; returns None if there is no cluster. Raises the same errors as read_tf_config."""
     try:
         value = config_json.parse(text)
     except ValueError as error:
@@ -126,7 +126,7 @@ def _find_rank(jobs, task):
     _require(is_valid, f'task is {task!r}, expected the form {{"type": "worker", "index": 0}}')
     job, index = task.get("type"), task.get("index", 0)
     _require(job in _TYPES, f"task type is {job!r}, expected one of {', '.join(_TYPES)}")
-    # The cluster may lack the evaluator, because Kubeflow does not list it.
+    # The evaluator may be missing from the cluster, because Kubeflow does not list it.
     count = 1 if job == "evaluator" else len(jobs.get(job, ()))
     message = f"task is {job} {index}, but the cluster has {count} tasks of this type, numbered from 0"
     _require(0 <= index < count, message)
@@ -194,7 +194,7 @@ class Peers:
         return [self._describe(rank) for rank, last in sorted(self._answered.items()) if last <= latest]
 
     def describe_missing(self) -> list[str]:
-        """Describes each worker that has never answered, as part of a message."""
+        """Returns, for each worker that has never answered, a clause to use in a message."""
         missing = sorted(set(self._addresses) - set(self._answered))
         return [f"{self._describe(rank)} never answered" for rank in missing]
 

@@ -20,9 +20,9 @@ from estimator_asr.training.distributed import cluster as cluster_lib
 from tfrecord_builder import errors
 from tfrecord_builder.program import cpu
 
-_MEMORY_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"  # if true, TensorFlow allocates GPU memory when it needs it
+_MEMORY_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"  # if true, TensorFlow allocates GPU memory only as needed
 DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
-_NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id and class prefix
+_NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id of NVIDIA, and class prefix of display devices
 # CPUs with one of these flags support bfloat16; other CPUs emulate bfloat16 in float32, which is slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")
 # Compute capabilities of NVIDIA Volta and Ampere, the first GPUs with tensor cores for these types.
@@ -55,7 +55,7 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
     if config.num_cpu_replicas > 1 and cluster:
         raise errors.UserError(
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
-            f"{len(cluster.workers)} workers, but a worker on a CPU can only be one replica; add workers"
+            f"{len(cluster.workers)} workers, but each worker on a CPU runs only one replica; add workers"
         )
     if cluster and cluster.shares_host and gpus and os.environ.get(_MEMORY_GROWTH) != "true":
         logging.warning(
@@ -133,7 +133,7 @@ def _describe_devices(gpus, num_cpu_replicas):
 
 
 def product_type(config: training_config.TrainConfig, training: bool) -> tf.DType:
-    """Returns the type of the graph's matrix products: bfloat16 for training on GPUs with that precision.
+    """Returns the type of the matrix products: bfloat16 for training on GPUs with --precision=bfloat16.
 
     In all other cases the type is float32, and TensorFlow may rewrite the graph (_REWRITES); its rewrite to
     bfloat16 works only on CPUs.
@@ -184,7 +184,7 @@ def session_config(config: training_config.TrainConfig) -> tf.compat.v1.ConfigPr
     """Returns the session's configuration: devices, XLA and graph rewrites."""
     session = tf.compat.v1.ConfigProto(allow_soft_placement=True)
     session.device_count["CPU"] = config.num_cpu_replicas
-    # All GPUs must launch collectives in the same order, or NCCL may wait forever. Ignored without NCCL.
+    # All GPUs must launch collectives in the same order, or NCCL may wait forever. No effect without NCCL.
     session.experimental.collective_nccl = True
     rewrites = session.graph_options.rewrite_options
     # The GPU layout optimizer fails, and logs an error, on gradients of tf.where between convolutions.

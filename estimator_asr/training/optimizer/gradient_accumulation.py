@@ -28,7 +28,7 @@ def minimize(
 ) -> optimization.TrainingUpdate:
     """Builds a step for one batch; a hook in the result runs the update after every num_batches steps.
 
-    `losses` belong to this replica's batch. In the result, loss, gradients and is_finite describe this batch;
+    `losses` are from this replica's batch. In the result, loss, gradients and is_finite describe this batch;
     the gradients come from this replica only, multiplied by the number of replicas. gradient_norm is the norm
     in the last update, or NaN if this batch is non-finite.
     """
@@ -90,7 +90,7 @@ class _Batch:
         is_finite = tf.math.is_finite(tf.linalg.global_norm(gradients))
         flag = tf.cast(~is_finite, tf.float32)
         totals, num_bad = replicas.sum_over_replicas([self.totals, flag])
-        self._weight = totals[1]  # number of labels on all replicas, by which each replica has divided
+        self._weight = totals[1]  # number of labels on all replicas; each replica has divided its loss by it
         self.loss = tf.math.divide_no_nan(totals[0], totals[1])
         is_loss_finite, is_gradient_finite = tf.math.is_finite(totals[0]), num_bad < 0.5
         self.is_finite = is_loss_finite & is_gradient_finite
@@ -124,7 +124,7 @@ class _DenseSum:
 
 
 class _RowSum:
-    """A running sum of a table's sparse gradients, as large as the table; updates only rows that occur."""
+    """The sum of a table's sparse gradients, stored as a full table; only rows that occur are updated."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)

@@ -48,7 +48,7 @@ class TrainingUpdate(NamedTuple):
 def build_optimizer(
     config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
-    """Returns the optimizer that the config selects; for the optional rate_of, see skippable.RateOf."""
+    """Returns the optimizer that the config selects; `rates` may contain rate_of, a skippable.RateOf."""
     if config.optimizer == "adam":
         betas = config.adam_beta1, config.adam_beta2
         return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)
@@ -87,7 +87,7 @@ class LossScale:
 
 @dataclasses.dataclass(frozen=True)
 class Minimizer:
-    """An optimizer, plus all that is needed to minimise a loss that is averaged over the replicas."""
+    """An optimizer, plus what else is needed to minimise a loss that is averaged over the replicas."""
 
     optimizer: skippable.Optimizer
     clip_norm: float  # maximum global norm of the gradients; 0 disables clipping
@@ -124,7 +124,7 @@ class Minimizer:
         pairs = [pair for pair in zip(tf.gradients(mean, variables), variables) if pair[0] is not None]
         return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
 
-    # XLA would recompile for every number of rows, without any gain, because Adam is a single kernel.
+    # XLA would recompile for every number of rows, for no gain, because Adam is already a single kernel.
     @tf.xla.experimental.jit_scope(compile_ops=False)
     def apply(
         self, pairs: list, loss: tf.Tensor, averages: list, divisor: Optional[tf.Tensor]

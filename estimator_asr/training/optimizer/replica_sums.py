@@ -26,7 +26,7 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
             rows = merge_rows(_concat(parts))
             sums[place] = _sum_rows(strategy, rows) if isinstance(strategy, _MULTI_WORKER) else rows
     dense = [place for place in range(len(values)) if place not in sums]
-    pairs = [(values[place], values[place]) for place in dense]  # sums stay on their terms' devices
+    pairs = [(values[place], values[place]) for place in dense]  # each sum stays on the device of its terms
     sums.update(zip(dense, strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)))
     return [sums[place] for place in range(len(values))]
 
@@ -42,7 +42,7 @@ def merge_rows(slices):
 
 
 def _sum_rows(strategy, own):
-    """Returns the rows of all workers, summed where they share an index; `own` are this worker's rows."""
+    """Returns the rows of all workers, summed where they share an index; `own` holds this worker's rows."""
     powers = range(_SMALLEST_POWER, count_powers(own) + 1)
     fitting = tf.searchsorted(tf.constant([2**power for power in powers]), tf.size(own.indices)[None])[0]
     votes = _sum(strategy, tf.one_hot(fitting, len(powers), dtype=tf.int32))
@@ -54,7 +54,7 @@ def _sum_rows(strategy, own):
 
 
 def count_powers(slices):
-    """Returns the exponent of the power of two to which all rows of the table can be padded."""
+    """Returns the exponent of a power of two that is large enough for all rows of the table."""
     shape = tf.get_static_value(slices.dense_shape)
     return _LARGEST_POWER if shape is None else max(_SMALLEST_POWER, math.ceil(math.log2(shape[0])))
 

@@ -57,7 +57,7 @@ def build_schedule(
         return initial * tf.sqrt(start / tf.maximum(global_step, start))
 
     def plateau(global_step):
-        """Rereads the evaluations in each step, so that all replicas, processes and restarts use one rate."""
+        """Rereads the evaluations in each step, so all replicas, processes and restarts use the same rate."""
 
         def count(step):
             rates = history.known_at(int(step))

@@ -183,6 +183,6 @@ def test_under_nohup_closing_the_terminal_does_not_end_the_demo():
 def test_missing_flag_files_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(demo, "__file__", str(tmp_path / "estimator_asr" / "demo" / "__main__.py"))
     monkeypatch.chdir(tmp_path)
-    message = "the flag files are missing in .*flags/demo; install the package again, or run from a checkout"
+    message = "the flag files are missing from .*flags/demo; install the package again or run from a checkout"
     with pytest.raises(errors.UserError, match=message):
         demo.find_flags_dir()

@@ -71,9 +71,8 @@ def test_same_seed_gives_the_same_sentences_and_another_seed_others():
 
 def test_more_sentences_than_the_grammar_has_are_refused(monkeypatch):
     monkeypatch.setattr(sentences, "_MAX_SAMPLES", 50)
-    with pytest.raises(
-        errors.UserError, match="--num_test: the grammar produced only .* suitable sentences, expected 60; "
-    ):
+    message = "--num_test: the grammar produced only .* suitable sentences, but 60 are needed; "
+    with pytest.raises(errors.UserError, match=message):
         sample(num_train=60, num_dev=1, num_test=60, min_occurrences=1)
 
 

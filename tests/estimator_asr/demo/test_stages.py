@@ -31,7 +31,7 @@ def test_a_demo_directory_can_be_claimed_again_for_the_same_size(tmp_path):
 def test_refuses_another_size(tmp_path):
     with stages.claim(tmp_path, "small"):
         pass
-    expected = "--size is full, expected small as in .*size.txt; remove "
+    expected = "--size is full, but .*size.txt says small; remove "
     with pytest.raises(errors.UserError, match=expected), stages.claim(tmp_path, "full"):
         pass
 

@@ -82,7 +82,7 @@ def test_every_kind_of_damage_is_found(tmp_path, damage):
             "acoustic/ctc/bias",
             [1, 6],
             [1, 9],
-            r"the output layer has 9 classes, expected 6 \(5 tokens in tokens.txt and the blank\), "
+            r"the output layer has 9 classes instead of 6 \(5 tokens in tokens.txt and the blank\), "
             "because the checkpoint was trained with another vocabulary",
         ),
         (
@@ -90,7 +90,7 @@ def test_every_kind_of_damage_is_found(tmp_path, damage):
             "language/characters",
             [6, 4],
             [7, 4],
-            r"the output layer has 7 classes, expected 6 \(6 characters in characters.txt\)",
+            r"the output layer has 7 classes instead of 6 \(6 characters in characters.txt\)",
         ),
     ],
 )

@@ -15,7 +15,7 @@ from tfrecord_builder import errors
         ),
         (
             lambda: training_config.OptimizerConfig(decay_boundary_epochs=(1.0,), decay_factors=(1.0,)),
-            "--decay_factors has 1 values and --decay_boundary_epochs has 1, expected one more factor",
+            "--decay_factors has 1 values and --decay_boundary_epochs has 1; there must be one more factor",
         ),
         (
             lambda: training_config.OptimizerConfig(

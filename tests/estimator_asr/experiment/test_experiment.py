@@ -71,7 +71,7 @@ def test_load_refuses_a_directory_that_is_not_a_model_directory(tmp_path):
         experiment.ExperimentConfig.load(str(tmp_path))
     for text in ('{"model":', '{"model":' * 100_000):
         (tmp_path / "config.json").write_text(text, encoding="utf-8")
-        with pytest.raises(errors.UserError, match="config.json is not valid JSON .*; restore it from a c"):
+        with pytest.raises(errors.UserError, match="config.json: cannot be read .*; restore it from a c"):
             experiment.ExperimentConfig.load(str(tmp_path))
     (tmp_path / "config.json").write_text('{"format_version": 99}', encoding="utf-8")
     with pytest.raises(errors.UserError, match="config.json does not have format version 2; train a new"):

@@ -103,9 +103,9 @@ def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_
     checkpoints = [each.checkpoint for each in models]
     with pytest.raises(errors.UserError) as refused:
         check({"model": path})
-    expected = f"not on {' or '.join(checkpoints)}, or on an export of the same models"
+    expected = f"instead of {' or '.join(checkpoints)} (or an export of the same models)"
     assert str(refused.value) == (
-        f"export: --report_dir=REPORT is a report on {path}, {expected}; evaluate the exported "
+        f"export: --report_dir=REPORT is a report on {path} {expected}; evaluate the exported "
         "models, and pass the new report"
     )
 
@@ -114,6 +114,6 @@ def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_
     "values", [{}, {"model": "gone"}, {"model": "AM", "checkpoint": "AM/model.ckpt-8"}, {"model": None}]
 )
 def test_reports_of_other_models_are_refused(check, values):
-    message = "^export: --report_dir=REPORT is a report on .*, not on .* or .*, or on an export"
+    message = r"^export: --report_dir=REPORT is a report on .* instead of .* or .* \(or an export"
     with pytest.raises(errors.UserError, match=message):
         check(values)

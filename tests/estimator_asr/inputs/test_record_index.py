@@ -214,9 +214,9 @@ def test_a_record_that_is_damaged_after_indexing_raises_a_user_error(source):
         file.seek(500)
         file.write(b"\0\1\2\3")
     sentence = (
-        rf"^DATA: a shard of split train is damaged \(corrupted record at 0 of {path}: CRC of its data is "
-        r"wrong\); to find the shard, run python -m tfrecord_builder.verify --data_dir=DATA; then copy or "
-        r"build"
+        rf"^DATA: a shard of split train is damaged \(corrupted record at 0 of {path}: the CRC of its data "
+        r"is wrong\); to find the shard, run python -m tfrecord_builder.verify --data_dir=DATA; then copy "
+        r"or build"
     )
     with pytest.raises(errors.UserError, match=sentence), splits.explain_damage(["DATA"], "train"):
         read(source, 80)

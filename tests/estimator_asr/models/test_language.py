@@ -156,6 +156,7 @@ def _make_batch(distance):
     return make_batch
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("distance", "ngram_rows"), [(1, 0), (1, 97), (4, 97)])
 def test_the_model_learns_characters_from_context(distance, ngram_rows):
     assert _train(_make_batch(distance), ngram_rows=ngram_rows) < 0.03

@@ -111,8 +111,8 @@ def test_ids_at_padding_are_not_checked():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros([1, 2, 3], np.int32), "labels: got int32 of rank 3, expected int32"),
-        (np.zeros([1, 2], np.float32), "labels: got float32 of rank 2, expected int32"),
+        (np.zeros([1, 2, 3], np.int32), "labels: got rank 3 and dtype int32, expected int32"),
+        (np.zeros([1, 2], np.float32), "labels: got rank 2 and dtype float32, expected int32"),
     ],
 )
 def test_labels_that_are_not_a_matrix_of_integers_are_refused_when_the_model_is_built(labels, message):

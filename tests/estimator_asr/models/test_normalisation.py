@@ -118,6 +118,7 @@ def test_moments_over_replicas_of_nothing_but_padding_are_finite(session):
     np.testing.assert_array_equal(session.run(moments), [[1, 1, 1], [0, 0, 0]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_moments_of_half_floats_on_two_replicas_leave_out_a_row_of_nan_without_frames(two_replicas, kind):
     found = two_replicas[kind]

@@ -92,6 +92,7 @@ def make_fbank(*shape):
     return np.random.default_rng(1).normal(8.0, 3.0, [*shape, NUM_BINS])
 
 
+@pytest.mark.long
 @every_encoder
 def test_pieces_have_the_outputs_of_the_whole_recording_in_chunks(name):
     """Some recordings are longer than LEFT_FRAMES, and all end at different times."""

@@ -82,6 +82,7 @@ def make_logits(rng, num_frames):
     return logits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chosen", [(), (scorers.TokenBonus(0.7), RememberLast())])
 def test_any_pieces_have_the_hypotheses_of_the_whole_recording(chosen):
     search, rng = Search(chosen), np.random.default_rng(1)

@@ -60,6 +60,7 @@ def score(decoder, memory, ids):
     return sum(row[token] for row, token in zip(log_probs(decoder, memory, ids), [*ids, end]))
 
 
+@pytest.mark.long
 def test_sequences_have_the_scores_of_the_reference(decoder):
     memory = draw_memory(9, 5)
     ids = np.int32([[[0, 3, 2], [1, -1, -1]], [[-1, -1, -1], [4, 4, 4]]])
@@ -86,6 +87,7 @@ def test_proposals_are_the_most_probable_of_all_sequences(decoder):
     assert [tuple(row[row >= 0]) for row in found[0, :3]] == best
 
 
+@pytest.mark.long
 def test_a_proposal_depends_on_its_own_recording_alone(decoder):
     memory = draw_memory(6, 31)
     together = run(

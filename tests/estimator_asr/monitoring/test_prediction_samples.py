@@ -128,6 +128,7 @@ def test_the_language_model_has_only_text(tmp_path):
     assert kinds == {"tensor"}
 
 
+@pytest.mark.long
 def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
     restored, restore = [], prediction_samples.SampleRecogniser.restore
 
@@ -148,6 +149,7 @@ def test_slow_samples_are_logged(acoustic, monkeypatch, log):
     assert log[-1] == "showing 4 utterances in TensorBoard took 6 s; pass a smaller --show_utterances"
 
 
+@pytest.mark.long
 def test_a_missing_font_is_logged_once(acoustic, monkeypatch, log):
     exporter = prediction_samples.PredictionSamples(acoustic.model, [acoustic.info], [acoustic.data], "test")
     monkeypatch.setattr(prediction_samples.fonts, "can_draw", lambda text: False)

@@ -220,7 +220,7 @@ def test_utterances_longer_than_whisper_can_read_are_refused(request, which, lon
 
     splits.check_lengths(data_dir, with_length(longest), "train")
     said = (
-        f"^{data_dir}: 3 utterances of split train are longer than 30 s, the maximum for encoders with "
+        f"^{data_dir}: 3 utterances in split train are longer than 30 s, the maximum for encoders with "
         "--frontend=whisper_log_mel; build the data again$"
     )
     changed = with_length(longest + 1)

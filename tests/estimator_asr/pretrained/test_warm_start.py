@@ -314,11 +314,11 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
         (
             "am",
             {"num_mel_bins": 12},
-            "am: frontend has 20 mel bins, expected 12 as in .*new; build the data with that frontend",
+            "am: the frontend has 20 mel bins, expected 12 as in .*new; build the data with that frontend",
         ),
         ("alone/model.ckpt-7", {}, "model.ckpt-7: neither the checkpoint's directory nor a directory above"),
         ("changed", {}, "tokens.txt: sha256 is"),
-        ("other/model.ckpt-7", {}, "model.ckpt-7: the output layer has 7 classes, expected 6"),
+        ("other/model.ckpt-7", {}, "model.ckpt-7: the output layer has 7 classes instead of 6"),
         ("a.h5", {}, "a.h5 is not a TensorFlow checkpoint; pass a model"),
         ("no", {}, "no does not exist; check the path"),
     ],

@@ -132,6 +132,7 @@ def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(model, world
     assert follow(model) == [10, 20, 30]
 
 
+@pytest.mark.long
 def test_evaluations_are_throttled_except_for_the_last(model, world):
     events, now = world
     small_checkpoints.save(model.path, 10)

@@ -89,7 +89,7 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
         tf.compat.v1.get_variable("language/characters", [9, 16])
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), 1)
-    with pytest.raises(errors.UserError, match="output layer has 9 classes, expected 6"):
+    with pytest.raises(errors.UserError, match="output layer has 9 classes instead of 6"):
         loop.train(dataclasses.replace(model), infos, dirs)
 
 

@@ -141,7 +141,7 @@ def test_a_file_in_the_path_of_the_output_directory_is_refused(tmp_path):
 
 def test_a_directory_without_permission(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
-    message = f"--output_dir: {tmp_path} is not readable and writable; change"
+    message = f"--output_dir: {tmp_path} must be readable and writable; change"
     with pytest.raises(errors.UserError, match=message):
         _build(tmp_path, "one", "a")
 
@@ -157,7 +157,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
             output_directory.start(str(tmp_path), "plan", overwrite=False)
             output_directory.publish(str(tmp_path), _info())
     assert str(caught.value) == (
-        f"--output_dir: {tmp_path} cannot be written (No space left on device); "
+        f"--output_dir: {tmp_path} cannot be written to (No space left on device); "
         "free some space or fix the permissions, then run the build again: finished shards are kept."
     )
     monkeypatch.undo()

@@ -234,7 +234,7 @@ def test_the_build_program_writes_to_a_store(corpora, store):
     assert "dataset_info.json" in s3_server.list_keys(store, "program")
     expected = {
         "wrong keys": "error: s3://bucket/program: access was denied (",
-        "nobody answers": "the store cannot be used (Could not connect to the endpoint URL: ",
+        "nobody answers": "the storage cannot be used (Could not connect to the endpoint URL: ",
         "no such bucket": "error: s3://nobody/: there is no such bucket or server; ",
     }
     for name, words in expected.items():

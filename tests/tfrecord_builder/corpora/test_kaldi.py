@@ -127,7 +127,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
     small_corpora.write_text(tmp_path / "train" / name, "".join([first, *others, first]))
     key, line = first.split()[0], len(others) + 2
     with pytest.raises(
-        errors.UserError, match=f"train/{name}: line {line}: {key} is a duplicate; remove one"
+        errors.UserError, match=f"train/{name}: line {line}: the id {key} is a duplicate; remove one"
     ):
         _list(tmp_path)
 
@@ -135,7 +135,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
 @pytest.mark.parametrize(
     ("segment", "message"),
     [
-        ("sw1 0.0", "segment is 'sw1 0.0', expected a recording in wav.scp, its start and"),
+        ("sw1 0.0", "segment is 'sw1 0.0', expected a recording id from wav.scp, start and"),
         ("sw2 0.0 1.0", "segment is 'sw2 0.0 1.0', expected a recording"),
         ("sw1 0 1 0 0", "segment is 'sw1 0 1 0 0', expected a recording"),
         ("", "segment is '', expected a recording"),
@@ -145,7 +145,7 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
         ("sw1 nan 1.0", "start is 'nan', expected"),
         ("sw1 0 inf", "end is 'inf', expected"),
         (f"sw1 0 {'9' * 400}", "end is '9*', expected"),
-        ("sw1 0.0 1.0 left", r"channel is 'left', expected a number from 0 up"),
+        ("sw1 0.0 1.0 left", r"channel is 'left', expected A, B or a number"),
     ],
 )
 def test_invalid_segments_are_refused(tmp_path, segment, message):

@@ -83,7 +83,7 @@ def test_file_names_determine_the_split(tmp_path, name, split):
         ),
         (
             "recordings_train.jsonl.gz",
-            "/recordings_train.jsonl.gz: the supervisions file .*/supervisions_train.jsonl.gz is missing, "
+            "/recordings_train.jsonl.gz: the supervisions file .*/supervisions_train.jsonl.gz is missing; "
             "{accepted}",
         ),
     ],

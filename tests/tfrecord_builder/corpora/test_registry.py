@@ -105,7 +105,7 @@ def test_a_url_of_a_recording_stays(tmp_path):
 
 
 def test_text_without_files_or_columns(tmp_path):
-    with pytest.raises(errors.UserError, match="found no text corpus, that is, train.tsv"):
+    with pytest.raises(errors.UserError, match="found no text corpus, expected train.tsv"):
         _list("text", tmp_path)
     small_corpora.write_text(tmp_path / "dev.tsv", "hanzi\n你\n")
     with pytest.raises(errors.UserError, match="dev.tsv: found hanzi, but no pinyin"):
@@ -138,7 +138,7 @@ def test_a_dictionary_without_hanzi_is_refused(tmp_path):
 def test_transcripts_in_another_encoding(tmp_path):
     small_corpora.make_thchs30_corpus(tmp_path / "thchs30")
     (tmp_path / "thchs30" / "data" / "A11_0.wav.trn").write_bytes("绿\nlv4\n".encode("gbk"))
-    with pytest.raises(errors.UserError, match="A11_0.wav.trn: byte 0 is not UTF-8, expected UTF-8, UTF"):
+    with pytest.raises(errors.UserError, match="A11_0.wav.trn: byte 0 is not UTF-8. The file must be UTF-8"):
         _list("thchs30", tmp_path / "thchs30")
     small_corpora.make_aishell1_corpus(tmp_path / "aishell1")
     transcript = tmp_path / "aishell1" / "transcript" / "aishell_transcript_v0.8.txt"

@@ -48,11 +48,11 @@ def test_segments(row, segment):
         ({"duration": "1,5"}, "duration is '1,5', expected"),
         (
             {"start": "1", "end": "3", "duration": "3"},
-            "line 2: start 1, end 3 and duration 3 contradict each other, expected end = start . duration",
+            "line 2: start 1, end 3 and duration 3 contradict each other: end must be start . duration",
         ),
         (
             {"channel": "left"},
-            r"line 2: channel is 'left', expected a number from 0 up, A or B; fix the line",
+            r"line 2: channel is 'left', expected A, B or a number \(the first is 0\); fix the line",
         ),
         ({"channel": "-1"}, "channel is '-1', expected"),
     ],

@@ -158,7 +158,10 @@ def test_refuses():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary, --vocabulary_dir: pass only one"),
+        (
+            dict(vocabulary="a", vocabulary_dir="b"),
+            "--vocabulary and --vocabulary_dir are both set; pass only",
+        ),
         (
             dict(extend_vocabulary=True),
             "--extend_vocabulary: there is no vocabulary to extend.*--vocabulary_d",

@@ -26,7 +26,7 @@ def _write(path, content=b"content"):
 
 
 def test_an_unknown_scheme_is_an_error():
-    with pytest.raises(OSError, match="the store cannot be used .*scheme 'ftp' not implemented"):
+    with pytest.raises(OSError, match="the storage cannot be used .*scheme 'ftp' not implemented"):
         files.exists("ftp://host/a")
 
 

@@ -172,7 +172,7 @@ def test_a_server_that_ignores_ranges_is_an_error(store, put):
     store.meta.events.register("before-send.s3.GetObject", drop)
     try:
         with pytest.raises(
-            OSError, match="the store cannot read part of an object: 's3://bucket/whole'"
+            OSError, match="the object store cannot read part of an object: 's3://bucket/whole'"
         ) as caught:
             files.open_binary(f"{path}:4+3")
     finally:

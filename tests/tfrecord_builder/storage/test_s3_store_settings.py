@@ -101,14 +101,14 @@ def test_missing_credentials_are_a_permission_error(settings):
 
 def test_an_unreachable_server_is_an_error(settings):
     settings(S3_ENDPOINT="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1", **KEYS)
-    with pytest.raises(OSError, match="the store cannot be used .*Could not connect to the end") as caught:
+    with pytest.raises(OSError, match="the storage cannot be used .*Could not connect to the end") as caught:
         files.size_and_time(PATH)
     assert caught.value.errno == errno.EIO
 
 
 def test_requests_to_a_failing_server_are_tried_three_times(answering):
     made = answering(500)
-    with pytest.raises(OSError, match="the store cannot be used .*500") as caught:
+    with pytest.raises(OSError, match="the storage cannot be used .*500") as caught:
         files.size_and_time(PATH)
     assert caught.value.errno == errno.EIO and made == ["HEAD /bucket/a.wav"] * 3
 
@@ -126,7 +126,7 @@ def test_a_missing_bucket_is_an_error(answering):
 )
 def test_a_wrong_setting_is_an_error(settings, values, reason):
     settings(**KEYS, **values)
-    with pytest.raises(OSError, match=f"the store cannot be used .*{reason}"):
+    with pytest.raises(OSError, match=f"the storage cannot be used .*{reason}"):
         files.exists(PATH)
 
 
@@ -141,7 +141,7 @@ def test_a_wrong_setting_is_an_error(settings, values, reason):
 )
 def test_a_broken_transfer_is_an_os_error(settings, error):
     settings(**KEYS)
-    with pytest.raises(OSError, match="the store cannot be used") as caught, s3_store.request(PATH):
+    with pytest.raises(OSError, match="the storage cannot be used") as caught, s3_store.request(PATH):
         raise error
     assert (caught.value.errno, caught.value.filename) == (errno.EIO, PATH)
 

@@ -105,6 +105,7 @@ def test_a_process_that_dies_is_an_error(monkeypatch, tmp_path):
     assert list(tmp_path.rglob("*")) == [tmp_path / ".units"]
 
 
+@pytest.mark.long
 def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog):
     planned, killed = sum((make_prompts("a", voice=voice) for voice in ("f1", "m3", "Lee")), []), []
     write(tmp_path / "here", planned)

@@ -8,7 +8,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio.augmentation import codecs
 from tfrecord_builder.program import config_flags
 
-_SNR_DB = (0.0, 20.0)  # Kaldi's recipes pass 20:10:15:5:0 to reverberate_data_dir.py
+_SNR_DB = (0.0, 20.0)  # the range in Kaldi's recipes, which pass 20:10:15:5:0 to reverberate_data_dir.py
 
 
 @dataclasses.dataclass(frozen=True)

@@ -72,7 +72,7 @@ def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -
 
 
 def require(names: Iterable[str]) -> None:
-    """Raises UserError unless the installed libsndfile has the encoders of these channels."""
+    """Raises UserError unless the installed libsndfile has the encoders that these channels need."""
     for name in names:
         subtype = CHANNELS[name].subtype
         formats = soundfile.available_formats()
@@ -117,9 +117,10 @@ def _encoder(container: str, subtype: str, worst: int, best: int, **options) -> 
     )
 
 
-_mp3 = _encoder("MP3", "MPEG_LAYER_III", 8, 160, bitrate_mode="AVERAGE")  # kbit/s; at 16 kHz, MP3 is MPEG-2
-_opus = _encoder("OGG", "OPUS", 6, 256)  # kbit/s
-_vorbis = _encoder("OGG", "VORBIS", 0, 10)  # quality
+# The numbers are each codec's lowest and highest bit rate in kbit/s (at 16 kHz, MP3 is MPEG-2), or quality.
+_mp3 = _encoder("MP3", "MPEG_LAYER_III", 8, 160, bitrate_mode="AVERAGE")
+_opus = _encoder("OGG", "OPUS", 6, 256)
+_vorbis = _encoder("OGG", "VORBIS", 0, 10)
 CHANNELS = {
     "mp3": Channel("mp3-{}kbps", 16, 64, _mp3, "MPEG_LAYER_III"),
     "opus": Channel("opus-{}kbps", 8, 32, _opus, "OPUS"),

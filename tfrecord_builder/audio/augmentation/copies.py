@@ -34,7 +34,7 @@ from tfrecord_builder.storage import files
 
 _MAX_RIR_SECONDS = 10.0  # the reverberation time of a large cathedral
 _SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
-_UNKNOWN_SECONDS = 1e9  # longer than any recording; a FLAC file from a pipe claims 2^63 - 1 samples
+_UNKNOWN_SECONDS = 1e9  # longer than any recording; a FLAC header from a pipe states 2^63 - 1 samples
 _NUM_HASHES = 2**48
 # Babble sounds most like speech, so it is more likely than other sounds, but it is never added to
 # words, because a model would learn to find words in babble.
@@ -68,7 +68,7 @@ class Sources:
     noises: tuple[Source, ...] = ()
 
     def describe(self, config: augmentation_config.AugmentationConfig) -> list:
-        """Returns the settings and the recordings' names and signatures, on which copies depend, as JSON."""
+        """Returns, as JSON, what copies depend on: the settings and the recordings' names and signatures."""
         groups = (self.rirs, self.noises)
         rirs, noises = ([[source.name, *source.signature] for source in group] for group in groups)
         return [dataclasses.asdict(config), [rirs, noises]]
@@ -167,7 +167,7 @@ def _sample_variant(utterance_id: str, speed: float, copy: int, config, sources:
         return Variant(speed)
 
     def sample(what: str) -> float:
-        """Returns a number in [0, 1) for the quantity `what`, uniform over utterances and copies."""
+        """Returns a uniform random number in [0, 1) for the quantity `what` of this copy."""
         return _hash(config.augmentation_seed, utterance_id, speed, copy, what) / _NUM_HASHES
 
     changes = {"volume_db": round((2 * sample("volume") - 1) * config.volume_db, 1)}

@@ -16,7 +16,7 @@ _SECONDS = (0.5, 10.0)
 _LEVELS_DBFS = (-55.0, -10.0)
 _VOICES = (8, 12)  # number of voices in babble
 _PIECE_SECONDS = (0.1, 0.8)  # duration of a note, a piece of a voice, or a noise section of constant level
-_PERIOD = 2048  # samples in the stored period of a tone; a few hundred would suffice for 39 harmonics
+_PERIOD = 2048  # samples in a tone's stored period; a few hundred would suffice for 39 harmonics
 
 
 def make(

@@ -33,13 +33,13 @@ _CAUSES = (  # (pattern to find in an engine's error, what the error means, what
         "the scheduler was lost or has a different version",
         f"start it, check that the versions are the same, and {KEPT}",
     ),
-    # Spark reports killed workers only in such texts; the other engines raise WorkerKilledError.
+    # Spark reports killed workers only by messages like these; the other engines raise WorkerKilledError.
     (r"OutOfMemory|exited with code 137\b|worker exited unexpectedly", *_KILLED),
 )
 
 
 class WorkerKilledError(ChildProcessError):
-    """Raised if the system, and not an exception in a unit, ended a worker."""
+    """Raised if a worker was killed by the system, rather than ended by an exception in a unit."""
 
 
 def explain(runner: str, error: Exception) -> errors.UserError:

@@ -35,7 +35,7 @@ def _run(
         for _ in range(min(num_workers, len(units))):
             connection, process = start_worker()
             processes[connection] = process
-        for connection in processes:  # a separate loop, because a full pipe blocks until it is read
+        for connection in processes:  # all workers start first, because a full pipe blocks the sender
             _send_next(connection, queue)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
@@ -66,7 +66,7 @@ def _send_next(connection: multiprocessing.connection.Connection, queue: list[tu
 
 
 def start_worker() -> tuple[Connection, BaseProcess]:
-    """Starts a worker without waiting until it is ready; returns our end of its pipe, and its process."""
+    """Starts a worker without waiting for it; returns the parent's end of its pipe, and its process."""
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
     process = context.Process(target=run_worker, args=(theirs,), daemon=True)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 from tfrecord_builder.building.engines import failures, tasks
 
 POLL_SECONDS = 5.0
-_RETRIES = 3  # maximum retries of a unit on other workers; the default in both Ray and Spark
+_RETRIES = 3  # maximum number of retries of a unit on other workers; Ray and Spark both default to 3
 
 
 @contextlib.contextmanager

@@ -31,14 +31,14 @@ def _run(pyspark: Any, context: Any, task: tasks.WorkerTask, units: Sequence[byt
     def run_job() -> None:
         try:
             context.parallelize(units, len(units)).foreach(lambda unit: outcomes.add([task(unit)]))
-        except Exception as error:  # errors in Java arrive as various Py4J errors
+        except Exception as error:  # errors in Java arrive as several types of Py4J errors
             failures.append(error)
 
     job = pyspark.InheritableThread(target=run_job, daemon=True)
     job.start()
     while is_running:
         job.join(POLL_SECONDS)
-        is_running = job.is_alive()  # checked first, because outcomes arrive until the job ends
+        is_running = job.is_alive()  # read before the outcomes, which arrive until the job ends
         ended = outcomes.value[num_reported:]
         num_reported += len(ended)
         yield from ended

@@ -20,7 +20,7 @@ from tfrecord_builder.building import resumable
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-OnProgress = Callable[[str, float, int], None]  # file of the unit, utterances done, utterances rejected
+OnProgress = Callable[[str, float, int], None]  # (the unit's file, utterances done, utterances rejected)
 _LIBRARIES = ("numpy", "pypinyin", "rjieba", "sentencepiece", "soundfile", "soxr", "tensorflow", "wetext")
 _PACKAGES = ("tfrecord_builder", "estimator_asr")
 _STORE_VARIABLES = ("AWS_", "S3_", "GOOGLE_APPLICATION_CREDENTIALS", "HADOOP_")
@@ -49,7 +49,7 @@ class WorkerTask:
     """
 
     versions: dict[str, str]
-    pickled: bytes = dataclasses.field(repr=False)  # engines log a task's repr
+    pickled: bytes = dataclasses.field(repr=False)  # engines log a task's repr; these bytes hold credentials
 
     def __call__(self, unit: bytes, on_progress: OnProgress = lambda *_: None) -> Outcome:
         try:
@@ -72,7 +72,7 @@ class WorkerTask:
                 raise errors.UserError(_on_worker(f"{name} is {version}, {expected}; {advice}"))
         writer, shared, directory, environment = pickle.loads(self.pickled)
         os.environ.update(environment)
-        with contextlib.suppress(OSError):  # needed only for relative paths
+        with contextlib.suppress(OSError):  # the directory matters only for relative paths
             os.chdir(directory)
         for path in shared:
             if not files.exists(path):
@@ -93,7 +93,7 @@ def make(writer: resumable.UnitWriter, shared: Sequence[str]) -> WorkerTask:
 
 
 def describe(receipt: resumable.ShardReceipt) -> Outcome:
-    """Converts the receipt of a finished unit to its outcome."""
+    """Converts a finished unit's receipt to the unit's outcome."""
     num_rejected = len(receipt.rejected)
     num_done = receipt.num_records + num_rejected
     return Outcome(receipt.file, num_done, num_rejected, notes=tuple(receipt.notes))

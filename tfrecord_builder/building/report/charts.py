@@ -16,7 +16,7 @@ NO_INITIAL = "none"
 OTHER_TONE = "other"
 INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
 
-_FINALS = {*syllables.FINALS, "e"}  # er without its r has the final e
+_FINALS = {*syllables.FINALS, "e"}  # "er".removesuffix("r") is "e"
 
 Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
@@ -104,7 +104,7 @@ def _step(size: int, most: int) -> int:
 
 
 def _split_syllable(token):
-    """Returns (initial, final, tone), as the two functions below do; a missing part is None."""
+    """Splits a token of type syllable into (initial, final, tone); a missing part is None."""
     initial, final, tone = syllables.split_syllable(token) or (None, None, None)
     return NO_INITIAL if initial == "" else initial, final, tone
 

@@ -15,13 +15,13 @@ from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.program import pages
 from tfrecord_builder.storage import files
 
-_HISTOGRAMS = (  # title, field of ShardStatistics, number of keys per unit, unit
+_HISTOGRAMS = (  # (title, field of ShardStatistics, number of keys in one unit, unit of the axis)
     ("Utterances by duration", "durations", 1000 // shard_statistics.DURATION_BIN_MS, "s"),
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
     ("Utterances by peak level", "peak_levels", 1, "dBFS"),
 )
-_MANY_REJECTED = 0.01  # a larger fraction of rejected utterances is reported
-_MANY_UNKNOWN = 0.01  # a larger fraction of unknown labels in a split is reported
+_MANY_REJECTED = 0.01  # the page warns of a larger fraction of rejected utterances
+_MANY_UNKNOWN = 0.01  # the page warns of a larger fraction of unknown labels in a split
 
 NUM_LISTED = 30  # labels shown per list
 NUM_REJECTED = 20  # utterances listed per reason
@@ -185,7 +185,7 @@ def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
-    """Returns links for a list of extremes from ShardStatistics; `describe` formats the values."""
+    """Returns links to the utterances in a ShardStatistics list like longest; `describe` formats values."""
     return [
         AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
         for value, name, audio, start, seconds in entries

@@ -37,7 +37,7 @@ class Problem:
 
 
 def locate(record: stored_records.RawRecord) -> str:
-    """Describes a record's position: its index from 0 up, its byte offset, and any readable utterance id."""
+    """Describes where a record is: its index (the first is 0), byte offset and, if readable, utterance id."""
     utterance_id = stored_records.utterance_id(record.data or b"")
     utterance = f" (utterance {utterance_id})" if utterance_id else ""
     return f"record {record.number} at byte {record.offset}{utterance}"

@@ -1,4 +1,4 @@
-"""Extracts sampled records again from their audio and compares them with the stored records."""
+"""Makes sampled records again from their audio, and compares them with the stored records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import vocabularies
 from tfrecord_builder.storage import files
 
-# CPUs add in different orders, so features may differ by this value plus one float16 step (1/64 at 16).
+# CPUs add numbers in different orders, so features may differ by this value plus one step of their dtype
+# (1/64 for a float16 value of 16).
 _LOG_TOLERANCE = 1e-3
 
 
 class Reextraction:
-    """A check that extracts sampled records again from their audio; calls advance(1) after each record."""
+    """A check that makes sampled records again from their audio; calls advance(1) after each record."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Reextraction:
                     return
 
     def _compare(self, serialized: bytes, shard_items: Iterator[sharding.LabelledUtterance]) -> str:
-        """Returns the difference between a stored record and a newly extracted record, or an empty string."""
+        """Returns the difference between a stored record and one made from its audio, or an empty string."""
         try:
             stored = stored_records.read_record(serialized, self._expected)
         except stored_records.DamagedRecordError as problem:

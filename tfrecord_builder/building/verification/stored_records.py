@@ -40,7 +40,7 @@ class RawRecord:
     """One record in a file."""
 
     number: int  # index in the file, starting from 0
-    offset: int  # position of the header in bytes
+    offset: int  # byte position of the record's header in the file
     data: Optional[bytes]  # None if the file is truncated or the length is damaged; reading stops there
     problem: str = ""  # what is wrong with the record; empty if the record is valid
 
@@ -180,7 +180,7 @@ def _value(name: str, feature: tf.train.Feature, kind: str):
     if name in _LISTS:
         return list(values)
     if len(values) != 1:
-        raise DamagedRecordError(f"{name} has {len(values)} values of kind {kind}, expected 1")
+        raise DamagedRecordError(f"{name} has {len(values)} {kind} values, expected 1")
     try:
         return values[0].decode("utf-8") if kind == "bytes_list" and name != "fbank" else values[0]
     except UnicodeDecodeError as error:

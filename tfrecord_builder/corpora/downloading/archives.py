@@ -32,7 +32,7 @@ class Archive:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """A corpus on openslr.org, or instructions to obtain a corpus that this program cannot download."""
+    """A corpus on openslr.org, or instructions for obtaining one that this program cannot download."""
 
     title: str  # name of the corpus, as its authors write it
     number: Optional[int]  # N in openslr.org/N; None if the corpus is published elsewhere
@@ -41,7 +41,7 @@ class Corpus:
     archives: tuple[Archive, ...]
     has_top_folder: bool = True  # True if archives contain `folder`, False if they contain only its contents
     unavailable: str = ""  # the reason why this program cannot download the corpus
-    instructions: str = ""  # instructions to obtain the corpus manually
+    instructions: str = ""  # instructions for obtaining the corpus manually
 
 
 # Columns: corpus number, archive name, size in bytes, MD5 sum.
@@ -77,7 +77,7 @@ CORPORA = {
         _NON_COMMERCIAL,
         "aidatatang_200zh",
         _archives(62),
-        # according to resources/62/about.html since commit 4689332 (2 January 2024)
+        # stated in openslr's resources/62/about.html since commit 4689332 (2 January 2024)
         unavailable="its owner withdrew the corpus from openslr.org in January 2024",
     ),
     "aishell1": Corpus("AISHELL-1", 33, _APACHE, "data_aishell", _archives(33)),

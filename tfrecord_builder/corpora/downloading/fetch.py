@@ -1,4 +1,4 @@
-"""Resumable HTTP(S) downloads: requests missing bytes (`Range: bytes=262144-`) and verifies MD5 sums."""
+"""Downloads files over HTTP(S), resumes partial ones (`Range: bytes=262144-`), and verifies MD5 sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder.program import progress_bar
 
 _CHUNK_BYTES = 1 << 16
 _RESET_BYTES = 1 << 24  # an attempt that receives this many bytes is not counted as a failure
-_SIZE_TOLERANCE = 0.01  # some published sizes have only three digits
+_SIZE_TOLERANCE = 0.01  # some sizes are published to only three digits
 _RETRIED_STATUS_CODES = (408, 429, 500, 502, 503, 504)
 _TIMEOUT_SECONDS = 60.0  # maximum time to wait for data from the server
 _PAUSES_SECONDS = (1, 4, 15, 60, 60)  # pauses before the retries
@@ -121,7 +121,7 @@ def _check_free_space(path: str, num_bytes: int) -> None:
 
 
 def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
-    """Writes the body to the file from `start` on; returns the new size (at most one chunk above `most`)."""
+    """Writes the body to the file from `start` on; returns the new size, at most `most` plus one chunk."""
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
@@ -147,7 +147,7 @@ def _size(path: str) -> int:
 
 def check_md5(path: str, md5: str) -> None:
     """If a file's MD5 sum differs from `md5`, renames the file to <path>.wrong and raises UserError."""
-    digest = hashlib.md5(usedforsecurity=False)  # the sums are only used to detect damage
+    digest = hashlib.md5(usedforsecurity=False)  # MD5 sums are used only to detect damage
     with open(path, "rb") as plain:
         size, name = os.path.getsize(path), os.path.basename(path)
         with progress_bar.ProgressBar.wrapattr(plain, "read", size, desc=f"verifying {name}") as file:
@@ -157,5 +157,5 @@ def check_md5(path: str, md5: str) -> None:
         os.replace(path, f"{path}.wrong")
         raise errors.UserError(
             f"{path}.wrong: MD5 sum is {digest.hexdigest()}, expected {md5}; the download was kept under "
-            "this name. Run the command again for a new download, or pass another --mirror."
+            "this name. Run the command again to repeat the download, or pass another --mirror."
         )

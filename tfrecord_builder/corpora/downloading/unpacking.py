@@ -25,10 +25,10 @@ from tfrecord_builder.corpora.downloading import archives, fetch
 from tfrecord_builder.program import progress_bar
 from tfrecord_builder.storage import directories, files, locks
 
-if not hasattr(tarfile, "data_filter"):  # CPython before 3.10.12 and 3.11.4
+if not hasattr(tarfile, "data_filter"):  # added in CPython 3.10.12 and 3.11.4
     from backports import tarfile
 
-_MAX_RATIO = 100  # maximum unpacked size / archive size (below 2 for speech, about 5 for transcripts)
+_MAX_RATIO = 100  # maximum ratio of unpacked to archive size (below 2 for speech, about 5 for transcripts)
 _MIN_ROOM_BYTES = 10_000_000  # any archive may unpack to this size, whatever the ratio
 _MAX_FOLDERS = 100  # maximum depth of nested folders
 
@@ -84,7 +84,7 @@ def _locked(directory: str) -> Iterator[None]:
             yield
     except OSError as error:
         raise errors.UserError(
-            f"--corpus_dir: {error.filename or directory} cannot be written ({error.strerror or error}); "
+            f"--corpus_dir: {error.filename or directory} cannot be written to ({error.strerror or error}); "
             "free some space or fix the permissions, then run the command again: downloaded data is kept."
         ) from error
 
@@ -144,7 +144,7 @@ def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str)
 def unpack(archive: str, directory: str) -> None:
     """Unpacks a .tar.gz file with a verified checksum into an empty or new directory.
 
-    Device files are refused, as are names and links that lead outside the directory. Inner archives
+    Device files are refused, as are paths and links that point outside the directory. Inner archives
     (AISHELL-1 and aidatatang_200zh contain one per speaker) are unpacked in place and then removed.
 
     Raises:
@@ -159,7 +159,7 @@ def unpack(archive: str, directory: str) -> None:
     inner = [
         path
         for path in files.find_files(directory, (".tar.gz",))
-        if not os.path.basename(path).startswith(".")  # macOS adds ._S0002.tar.gz, which is not an archive
+        if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz, added by macOS, is no archive
     ]
     for path in progress_bar.ProgressBar(inner, "unpacking inner archives", disable=not inner):
         with open(path, "rb") as file:
@@ -187,22 +187,22 @@ def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]
         if room < 0:
             raise tarfile.TarError(f"its files are more than {_MAX_RATIO} times as large as the archive")
         if member.name.count("/") > _MAX_FOLDERS:
-            raise tarfile.TarError(f"its folders are nested more than {_MAX_FOLDERS} deep")
+            raise tarfile.TarError(f"its folders are nested more than {_MAX_FOLDERS} levels deep")
         yield member
 
 
 def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
     """Applies tarfile's "data" filter (PEP 706), and refuses links that its older releases misjudge.
 
-    The text of a link's target shows where the link leads only if ".." occurs nowhere but at the beginning,
-    and if no other link leads to the link's folder (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
+    The text of a link's target shows where the link points only if ".." occurs only at the beginning, and if
+    the path to the link contains no other link (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
     """
     below = itertools.dropwhile(("", ".", "..").__contains__, member.linkname.split("/"))
     if member.issym() and ".." in below:
-        raise tarfile.TarError(f"{member.name!r} is a link with '..' after a folder name")
+        raise tarfile.TarError(f"{member.name!r} is a link whose target has '..' after a folder")
     for name in (posixpath.dirname(member.name), member.linkname if member.islnk() else ""):
         if _has_link(directory, name):
-            raise tarfile.TarError(f"{member.name!r} leads through a link")
+            raise tarfile.TarError(f"the path or target of {member.name!r} passes through a link")
     return tarfile.data_filter(member, directory)
 
 

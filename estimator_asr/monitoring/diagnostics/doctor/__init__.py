@@ -1,1 +1,1 @@
-"""Checks that the doctor program runs."""
+"""The checks that the doctor program performs."""

@@ -1,4 +1,4 @@
-"""Checks a data directory: completeness, unknown tokens, and the utterances with the least CTC slack."""
+"""Checks a data directory: completeness, unknown tokens, and utterances with too few frames for CTC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tfrecord_builder.data import dataset_info, manifest, schema, vocabulary
 
 _NUM_TOO_LONG = 20  # number of utterances to list if some have too many labels for CTC
 _NUM_TIGHTEST = 3  # number of utterances to list if none has too many labels
-_SECONDS = 10.0  # time limit for reading the train split; tfrecord_builder.verify reads everything
+_SECONDS = 10.0  # time limit for reading the train split; tfrecord_builder.verify reads all of it
 _UNKNOWN_FRACTION = 0.02
 _FEATURES = ("utterance_id", "num_frames", "num_tokens", "token_ids")
 
@@ -39,7 +39,9 @@ class Slack(NamedTuple):
 
 
 def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.Finding]:
-    """Yields findings about a data directory; the CTC slack depends on the model's subsampling (default: 4).
+    """Yields findings about a data directory.
+
+    The model's subsampling (4 without a model) determines how many frames CTC has for an utterance.
 
     Raises:
         errors.UserError: a file in the directory is missing or damaged, so the check cannot continue.
@@ -68,7 +70,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
 def _find_settings(model_dir):
     """Returns the model's subsampling and --shard_cache_gb, or the defaults if there is no readable model."""
     if model_dir:
-        with contextlib.suppress(errors.UserError):  # doctor's section about the model reports the error
+        with contextlib.suppress(errors.UserError):  # doctor's checks of the model report the error
             config = experiment.ExperimentConfig.load(model_dir)
             return config.subsampling, config.input.shard_cache_gb
     return experiment.DEFAULT_SUBSAMPLING, config_lib.InputConfig.shard_cache_gb
@@ -102,7 +104,7 @@ def judge_split(
 
 
 def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding]:
-    """Yields one finding with the utterances of least slack, which is a problem if any slack is below 1."""
+    """Yields a finding with the utterances that have the least CTC slack: a problem if any is below 1."""
     if not slacks:
         return
     too_long = sum(slack.ratio < 1 for slack in slacks)
@@ -122,7 +124,7 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
 
 
 def _read_slack(info, data_dir, subsampling, shard_cache_gb):
-    """Reads the train split for up to _SECONDS; returns the slack of each utterance read."""
+    """Reads the train split for up to _SECONDS; returns the CTC slack of each utterance that was read."""
 
     cache = shard_cache.ShardCache(shard_cache_gb)
     shards = splits.list_shards(info, data_dir, "train")

@@ -36,12 +36,12 @@ class Machine(NamedTuple):
 
     tensorflow: str  # TensorFlow's version
     build: Mapping  # result of tf.sysconfig.get_build_info()
-    devices: Sequence[str]  # names of the devices, except GPUs, that TensorFlow lists
+    devices: Sequence[str]  # names of the devices other than GPUs that TensorFlow lists
     gpus: Sequence[Gpu]  # GPUs that TensorFlow lists
     present: Optional[Gpu]  # first NVIDIA GPU in the machine, whether or not TensorFlow lists it
     visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if unset
     driver: Optional[tuple[int, int]]  # CUDA version that the driver supports; None if there is no driver
-    cudnn: str  # installed version; "" if unknown
+    cudnn: str  # installed version of cuDNN; "" if unknown
     missing: Sequence[str] = ()  # libraries that TensorFlow needs for GPUs but cannot open
 
 
@@ -88,7 +88,7 @@ def judge(machine: Machine) -> Iterator[findings.Finding]:
 
 
 def judge_gpu(gpu: Gpu, machine: Machine) -> findings.Finding:
-    """Returns a finding about a GPU: ok if TensorFlow can use the GPU, otherwise what to install or set.
+    """Returns a finding about a GPU: ok if TensorFlow can use it, otherwise it says what to install or set.
 
     A GPU runs machine code built for its own major compute capability. At first use, its driver can also
     compile PTX for an earlier capability, if the driver supports the CUDA version that generated the PTX.
@@ -150,7 +150,7 @@ def find_gpu(root: str = "/") -> Optional[Gpu]:
 
 
 def list_missing_libraries() -> list[str]:
-    """Returns the libraries that TensorFlow cannot open, according to a new process's log (dso_loader.cc)."""
+    """Returns the libraries that TensorFlow cannot open, as logged by a new process (dso_loader.cc)."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "dso_loader=1"}
     command, options = [sys.executable, "-c", _LIST_DEVICES], {"capture_output": True, "text": True}
     with contextlib.suppress(subprocess.SubprocessError):
@@ -170,7 +170,7 @@ def read_driver() -> Optional[tuple[int, int]]:
 
 def read_cudnn(major: str) -> str:
     """Returns cuDNN's version (cudnn.h: 8907 is 8.9.7, 90300 is 9.3.0); "" if cuDNN cannot be opened."""
-    try:  # the name is enough if TensorFlow has already opened the library, wherever the file is
+    try:  # if TensorFlow has already opened the library, its name is enough, wherever the file is
         number = ctypes.CDLL(f"libcudnn.so.{major.split('.')[0]}").cudnnGetVersion()
     except OSError:
         return ""

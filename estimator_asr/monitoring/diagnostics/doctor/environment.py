@@ -15,7 +15,7 @@ from tfrecord_builder.program import cpu, tensorflow_release
 
 _TESTED = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _DISTRIBUTIONS = (*_TESTED, "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu")
-# TensorFlow's dependencies that are always shown; the others are shown only if they are wrong.
+# Dependencies of TensorFlow that are always shown; others are shown only if missing or in a wrong version.
 _SHOWN = ("numpy", "keras", "protobuf", "h5py")
 # A default-size model and its batch need about 3 GB of memory; its checkpoints need 1 GB of disk space.
 _MEMORY_GB = 4.0
@@ -31,7 +31,7 @@ def check_versions() -> Iterator[findings.Finding]:
     name = next(filter(_version, _DISTRIBUTIONS), "tensorflow")
     tensorflow = _check_tensorflow(name, release)
     yield tensorflow
-    if tensorflow.level == findings.PROBLEM:  # the wrong version's requirements do not matter
+    if tensorflow.level == findings.PROBLEM:  # what a wrong version requires does not matter
         return
     if _version("packaging") is None:
         yield findings.problem(f"packaging, which {name} requires, is not installed; {_INSTALL}")
@@ -76,7 +76,7 @@ def _check_packages(tensorflow, release):
     for name, versions in expected.items():
         version = _version(name)
         if version is None or not versions.contains(version, prereleases=True):
-            is_optional = name == "tensorflow-io"  # needed only for rare file systems
+            is_optional = name == "tensorflow-io"  # needed only for rarely used file systems
             yield (findings.warning if is_optional else findings.problem)(_misfit(name, versions))
         elif name in (*ours, *_SHOWN):
             yield findings.ok(f"{name} {version}")

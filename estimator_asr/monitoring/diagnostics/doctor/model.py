@@ -13,7 +13,7 @@ from estimator_asr.monitoring.diagnostics.doctor import findings
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder.data import dataset_info, schema
 
-_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment's mean is summed in a different order
+_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums the mean in a different order
 _COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "num_characters"}
 
 
@@ -57,7 +57,7 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
 
 
 def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields a problem for each difference between the first training batch and its records, otherwise ok.
+    """Yields a problem for each place where the first training batch differs from its records, or ok if none.
 
     Raises:
         errors.UserError: the train split is missing or damaged.

@@ -23,24 +23,24 @@ PRODUCT_SECONDS = 1.5
 INPUT_SECONDS = 3.0
 _NUM_STEPS = 10
 _STEP_SECONDS = 60.0  # time limit for all steps together, for slow machines
-# Steps sometimes wait for input if the input alone is less than this many times as fast as training.
+# Steps sometimes wait for input unless the input alone is at least this many times as fast as training.
 _ENOUGH_INPUT = 3.0
 _COUNTED = re.compile("(Batch)?MatMul(V2|V3)?|(Conv2D|DepthwiseConv2dNative)(BackpropFilter|BackpropInput)?")
 
 
 class Steps(NamedTuple):
-    """The measurements of timed training steps."""
+    """Measurements from the timed training steps."""
 
     seconds: float  # duration of all steps together
     num_steps: int
     num_inputs: int  # frames or tokens in all steps, excluding padding
-    num_operations: int  # floating-point operations of the matrix products in all steps
+    num_operations: int  # number of floating-point operations in the matrix products of all steps
 
 
 def check(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> Iterator[findings.Finding]:
-    """Yields findings about the speed; if there is no data, only the speed of matrix products.
+    """Yields findings about the speed; without data, only about the speed of matrix products.
 
     If model_dir is None, a default-size model is timed.
     """
@@ -82,7 +82,7 @@ def choose_config(
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
-    """Yields findings that compare the steps with the rates of matrix products and of the input pipeline.
+    """Yields findings that compare the speed of steps with that of matrix products and of the input pipeline.
 
     `rate` is in operations per second, `input_rate` in frames or tokens (`unit`) per second.
     """
@@ -99,7 +99,8 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
         yield findings.ok(text)
     else:
         yield findings.warning(
-            f"{text}, expected at least {_ENOUGH_INPUT:.0f}; move the data to a local disk, or use more cores"
+            f"{text}, but should be at least {_ENOUGH_INPUT:.0f} times; move the data to a local disk, or "
+            "use more cores"
         )
 
 
@@ -149,7 +150,7 @@ def measure_rate(size: int) -> float:
 
 
 class Counter:
-    """Counts the operations in the matrix products and convolutions (including gradients) of a target.
+    """Counts the operations of the matrix products and convolutions (and their gradients) that a target runs.
 
     Operations inside functions, loops and fused kernels (CTC) are not counted, because they are few.
 
@@ -172,7 +173,7 @@ class Counter:
 
 
 def _count_operations(operation, shapes):
-    """Returns 2 x outputs x terms per output; each gradient of a convolution costs as much as the output."""
+    """Returns 2 x number of outputs x terms per output; a gradient costs as much as its convolution."""
     if "MatMul" in operation.type:
         is_transposed = operation.get_attr("transpose_a" if operation.type == "MatMul" else "adj_x")
         return 2 * int(np.prod(shapes[-1])) * shapes[0][-2 if is_transposed else -1]

@@ -90,7 +90,7 @@ def test_highest_orders_without_ngrams_are_left_out(tmp_path):
             r"line 3: found '\\\\1-grams:', expected ngram 1=COUNT; copy",
         ),
         ("\\2-grams:", "\\4-grams:", r"line 13: found '\\\\4-grams:', expected \\2-grams:; copy"),
-        ("ngram 2=3", "ngram 2=4", r"the file has 3 2-grams, but \\data\\ says 4; copy"),
+        ("ngram 2=3", "ngram 2=4", r"the file has 3 2-grams, but \\data\\ declares 4; copy"),
         (
             "-0.2\ta b",
             "-0.2\ta",

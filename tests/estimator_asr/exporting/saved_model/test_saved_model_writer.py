@@ -134,6 +134,7 @@ def test_vocabularies_are_assets(tiny_export):
     }
 
 
+@pytest.mark.long
 def test_version_numbers_increase_and_older_versions_stay(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     export_dir = tmp_path / "export"
@@ -171,6 +172,7 @@ def test_simultaneous_exports_become_separate_versions(tiny_export, tmp_path, mo
         recogniser.load(path, "waveform")
 
 
+@pytest.mark.long
 def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
     """A limit on file sizes simulates a full disk: TensorFlow fails in the middle of writing."""
     shutil.copytree(tiny_export.version_dir, tmp_path / "1700000000")
@@ -186,6 +188,7 @@ def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
     assert recogniser.find_version(str(tmp_path)) == str(tmp_path / "1700000000")
 
 
+@pytest.mark.long
 def test_a_failed_export_leaves_no_files(tiny_export, tmp_path):
     def fail(*_):
         raise OSError("disk is full")

@@ -59,7 +59,7 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused(acoustic_dir, tmp_pa
     for name in os.listdir(other.path):
         if name.startswith("model.ckpt"):
             shutil.copy(os.path.join(other.path, name), acoustic_dir)
-    with pytest.raises(errors.UserError, match=r"layer has 8 classes, expected 7 .*another vocabulary"):
+    with pytest.raises(errors.UserError, match=r"layer has 8 classes instead of 7 .*another vocabulary"):
         trained_model.open_trained_model(acoustic_dir)
 
 

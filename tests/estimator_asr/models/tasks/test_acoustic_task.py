@@ -226,6 +226,7 @@ def test_a_step_samples_the_same_tokens_again_and_another_step_others(tmp_path):
     assert first == again and first[0] != pytest.approx(other[0], rel=1e-4)
 
 
+@pytest.mark.long
 def test_score_beside_ctc_equals_what_the_search_added(tmp_path):
     """Token bonus and attention decoder also score sequences that the search has not found."""
     model = tiny_models.make_acoustic_model(str(tmp_path / "am"))

@@ -119,12 +119,12 @@ def test_a_toy_loss_is_minimised(tmp_path, monkeypatch):
     [
         (
             {"local_ctc_weight": 0.3},
-            "--local_ctc_weight is 0.3, but --encoder={} does not provide frames from below an attention "
-            "layer; leave out --local_ctc_weight",
+            "--local_ctc_weight is 0.3, but --encoder={} does not provide frames computed before an "
+            "attention layer; leave out --local_ctc_weight",
         ),
         (
             {"chunk_frames": 32},
-            "--encoder is {}, expected conformer or transformer with --chunk_frames=32, because {} needs "
+            "--encoder is {}, but --chunk_frames=32 needs conformer or transformer, because {} needs "
             "whole recordings; leave out --chunk_frames (serve returns interim results with any model)",
         ),
     ],
@@ -140,7 +140,7 @@ def test_settings_that_an_encoder_does_not_support_are_refused(tmp_path, encoder
     [
         (
             {"frontend": "whisper_log_mel"},
-            "features are whisper_log_mel, expected log_mel or log_spectrogram with --chunk_frames=32, "
+            "features are whisper_log_mel, but --chunk_frames=32 needs log_mel or log_spectrogram, "
             "because other features depend on the whole recording; build the data with --frontend=log_mel",
         ),
         (

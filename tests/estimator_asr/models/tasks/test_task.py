@@ -42,6 +42,7 @@ def constants(values):
     return {name: tf.constant(value) for name, value in values.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoder", ["conformer", "transformer", "cnn"])
 @pytest.mark.parametrize("token_type", ["syllable", "character"])
 def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, token_type):

@@ -82,13 +82,17 @@ def test_the_quarantine_lists_each_step_once(tmp_path):
 
 
 def test_a_directory_without_a_report_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match=r"report.json: report cannot be read .*; pass a directory"):
+    with pytest.raises(errors.UserError, match=r"report.json: report cannot be read .*; pass a step-N dir"):
         nan_files.read_report(str(tmp_path))
 
 
 def test_records_that_are_cut_short_or_missing_are_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a directory"):
+    with pytest.raises(
+        errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a step-N dir"
+    ):
         nan_files.read_records(str(tmp_path))
     (tmp_path / "batch.tfrecord").write_bytes(bytes(20))
-    with pytest.raises(errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a directory"):
+    with pytest.raises(
+        errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a step-N dir"
+    ):
         nan_files.read_records(str(tmp_path))

@@ -54,6 +54,7 @@ def test_a_damaged_shard_is_one_sentence(tmp_path):
         overfit.run_overfit_test(settings, infos, dirs, COMMAND)
 
 
+@pytest.mark.long
 def test_a_learning_rate_that_is_too_high_is_named_as_the_cause(tmp_path):
     wild = dataclasses.replace(OPTIMIZER, learning_rate=1e30, clip_norm=0.0)
     settings, infos, dirs = make_data(tmp_path, "language", optimizer=wild)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import pytest
 import soxr
 
 from estimator_asr.exporting.saved_model import export_info
@@ -23,6 +24,7 @@ def test_resampling_in_blocks_equals_resampling_at_once():
     np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
 
 
+@pytest.mark.long
 def test_many_small_messages_do_not_accumulate_memory(tiny_export, monkeypatch):
     """Each message is one sample, which the resampler consumes without returning any yet."""
     resample = live_messages.Audio({"sample_rate": "192000"}).make_resampler(RATE)

@@ -363,6 +363,7 @@ def test_hotwords_need_a_model_that_supports_them(waveform, server, monkeypatch)
     )
 
 
+@pytest.mark.long
 def test_no_request_waits_until_the_dictionary_of_hotwords_is_loaded(tiny_export, monkeypatch):
     read = threading.Event()
     monkeypatch.setattr(service.hotword_list, "read_words", lambda words, source: read.set())

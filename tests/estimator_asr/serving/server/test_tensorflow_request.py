@@ -97,7 +97,7 @@ WAVES = {"signature_name": "waveform"}
     [
         (b"\xff", "the request is not valid JSON ("),
         (b"[" * 100_000, "the request is not valid JSON (it is nested too deeply)"),
-        (b"[" + b"1" * 33 + b"]", "the request is not valid JSON (a number has 33 digits)"),
+        (b"[" + b"1" * 33 + b"]", "the request is not valid JSON (a number with 33 digits is too long)"),
         (
             b"0," * 4_000_001,
             "the request has more than 4000000 JSON values; send fewer utterances, or send WAV files",

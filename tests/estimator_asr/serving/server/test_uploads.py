@@ -284,6 +284,7 @@ def test_many_silent_recordings_are_refused(tiny_export, hold):
     assert {each.headers.get("retry-after") for each in found} == {None, "5"}
 
 
+@pytest.mark.long
 def test_the_server_stops_even_if_decoding_never_ends(tiny_export, hold, caplog):
     found = []
     with local_server.serve(tiny_export.export_dir, stop_seconds=1) as server:

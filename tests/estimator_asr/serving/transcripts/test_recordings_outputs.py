@@ -33,7 +33,7 @@ def test_an_output_that_is_the_folder_of_another_is_refused(tmp_path, name):
     with pytest.raises(errors.UserError) as refused:
         recordings.plan_outputs(inputs, "srt", str(tmp_path))
     assert str(refused.value) == (
-        f"{tmp_path}/x.srt would be the output of in/x.wav and also the folder for the output of "
+        f"{tmp_path}/x.srt would be both the output of in/x.wav and the folder for the output of "
         f"in/{name}.wav; rename the folder of in/{name}.wav"
     )
 

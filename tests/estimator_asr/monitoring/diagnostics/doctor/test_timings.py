@@ -34,6 +34,7 @@ def test_without_data_only_the_matrix_product_is_timed(monkeypatch):
     assert finding.text == "float32 matrix product on the CPU: 123 GFLOP/s"
 
 
+@pytest.mark.long
 def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkeypatch):
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
