@@ -118,7 +118,7 @@ def build_config(
     if spec.writes_characters and not any(split.num_characters for split in train):
         raise errors.UserError(
             f"{','.join(data_dirs)}: no characters are paired with tokens, but --model=language needs such "
-            "pairs; build with --token_type=syllable or toneless, and with transcripts"
+            "pairs; build the data with --token_type=syllable or toneless from a corpus with transcripts"
         )
     config = experiment.ExperimentConfig.for_data(infos[0], **vars(settings))
     if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:

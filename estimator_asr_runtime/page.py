@@ -99,7 +99,7 @@ def write(model_dir: str, library_dir: str, output_dir: str) -> int:
         return _write_whole(loaded, library, output_dir)
     except OSError as error:
         raise errors.UserError(
-            f"{output_dir} cannot be written ({error.strerror}); choose another --output_dir"
+            f"cannot write to {output_dir} ({error.strerror}); choose another --output_dir"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Turns tokens into a transcript's strings; if there is no language model, tokens stay unchanged.
+"""Converts tokens to the text of a transcript; without a language model, the text is the tokens.
 
 Equivalent to convert in estimator_asr/exporting/saved_model/cascade.py.
 """

@@ -67,8 +67,8 @@ def _check(path, acoustic):
         blocks = applied and f"blocks {','.join(map(str, applied.layers))} of a {applied.encoder.family}"
         raise errors.UserError(
             f"{acoustic.path}: the model reads {f'{blocks} encoder' if blocks else 'audio features'}, but "
-            "the decoder needs the outputs of the last block of Whisper's encoder; run encode with --layers "
-            "that include this block, and train again"
+            "the decoder needs the outputs of the last block of Whisper's encoder; include this "
+            "block in encode --layers, and train again"
         )
     stored, _ = encoder_weights.read(path)
     if stored != applied.encoder:

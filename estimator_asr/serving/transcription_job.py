@@ -87,8 +87,8 @@ class TranscriptionJob:
             raise errors.UserError(f"{path} is damaged; {_ADVICE.format(os.path.dirname(path))}") from error
         if begun_settings != settings:
             raise errors.UserError(
-                f"{self.output_dir} contains {self.format} transcripts made with another export or other "
-                f"hotwords; {_ADVICE.format(os.path.dirname(path))}"
+                f"{self.output_dir} contains {self.format} transcripts made with a different export or "
+                f"different hotwords; {_ADVICE.format(os.path.dirname(path))}"
             )
         return begun
 

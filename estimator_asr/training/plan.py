@@ -101,8 +101,8 @@ def build_plan(
     num_batches = saved.position(first_step).index if saved and progress != saved else 0
     if num_batches:
         logging.info(
-            f"epoch {progress.epoch} restarts, because the batches, the data, the seed or the number of "
-            f"replicas changed after {num_batches:,} of its batches"
+            f"epoch {progress.epoch} starts again, because the batch sizes, the data, the seed or the number "
+            f"of replicas changed after {num_batches:,} batches"
         )
     return TrainingPlan(source, first_step, max_steps(config.train, progress), progress)
 

@@ -168,7 +168,7 @@ def test_a_write_that_fails_leaves_nothing(export, library, tmp_path, monkeypatc
 
     monkeypatch.setattr(json, "dump", fail)
     output = tmp_path / "made" / "page"
-    message = f"{output} cannot be written (No space left on device); choose another --output_dir"
+    message = f"cannot write to {output} (No space left on device); choose another --output_dir"
     assert refuse(export, library, output) == message
     assert os.listdir(tmp_path / "made") == []
 

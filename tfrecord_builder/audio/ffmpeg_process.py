@@ -93,7 +93,7 @@ class _Clock:
         if not self._is_timed or item.pts is None:
             return 0.0
         gap = float(item.pts * item.time_base) - self._zero - position
-        if gap < -_JITTER_SECONDS:  # another recording was appended
+        if gap < -_JITTER_SECONDS:  # times jump back where recordings were joined
             self._zero += gap
         if gap > min(self._max_seconds, _MAX_GAP_SECONDS) and position < self._max_seconds:
             sys.exit(f"{GAP} {gap:.1f} s at {position:.2f} s; split the file there")

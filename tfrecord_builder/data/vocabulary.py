@@ -139,7 +139,8 @@ def min_ctc_frames(tokens: Sequence) -> int:
 
 def _check_tokens(tokens: tuple[str, ...]) -> None:
     if not tokens or tokens[0] != UNKNOWN:
-        raise errors.UserError(f"first token is {tokens[0] if tokens else ''!r}, expected {UNKNOWN}")
+        first = repr(tokens[0]) if tokens else "missing"
+        raise errors.UserError(f"the first token is {first}, expected {UNKNOWN}")
     seen = set()
     for line, token in enumerate(tokens, start=1):
         if not token or any(character.isspace() for character in token):

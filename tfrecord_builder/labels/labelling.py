@@ -1,4 +1,4 @@
-"""Labels utterances with a normalised transcript, tokens and, if they align with the tokens, characters."""
+"""Labels utterances with a normalised transcript, tokens, and characters if these align with the tokens."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class PinyinReader:
     def read(self, transcript: str) -> list[str]:
         """Returns the toned syllables of a normalised phrase.
 
-        A hanzi without a reading, and any other character except a space, is returned unchanged as a token.
+        Hanzi without a reading, and all other characters except spaces, are returned unchanged as tokens.
         """
         tokens: list[str] = []
         for run in normalisation.HANZI_RUN.split(transcript):

@@ -92,9 +92,10 @@ def setting(default: Any, help: str, **options: Any) -> Any:
 
 
 def constant(default: Any, instead: str = "") -> Any:
-    """Returns a dataclass field that is no longer a flag; an old config.json may contain another value.
+    """Returns a dataclass field that was a flag and is now constant; an old config.json may differ.
 
-    The error message for the flag contains the advice `instead` or, if there is none, the constant value.
+    If a user passes the old flag, the error message says what to do: `instead` or, by default, that the flag
+    must be left out.
     """
     instead = instead or f"its value is always {_to_text(default)}, so leave the flag out"
     return dataclasses.field(default=default, metadata={"constant": instead})

@@ -104,7 +104,7 @@ def claim(
 def _write_settings(output_dir: str, config, planned, engine) -> None:
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
-    del settings["text_dir"]  # the digest of the plan covers the text
+    del settings["text_dir"]  # not needed, because the plan has the text, and plan_sha256 is its digest
     expected = json.dumps(settings, indent=2, sort_keys=True)
     if not os.path.exists(path):
         if os.listdir(output_dir):

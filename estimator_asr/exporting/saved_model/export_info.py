@@ -56,7 +56,7 @@ class UnreadTokens:
     num_tokens: int = 0
 
     def describe(self, language: str, acoustic: str) -> str:
-        """Returns a warning that lists the tokens; `language` and `acoustic` name the two models."""
+        """Returns a warning that lists the tokens; the arguments are the names of the two models."""
         return (
             f"{language} lacks {len(self.tokens):,} of the {self.num_tokens:,} tokens of {acoustic} and "
             f"reads them as <unk>: {errors.list_examples(self.tokens)}. Where such a token is spoken, the "

@@ -48,7 +48,7 @@ class TrainingUpdate(NamedTuple):
 def build_optimizer(
     config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
-    """Returns the optimizer that the config selects; `rates` may contain rate_of, a skippable.RateOf."""
+    """Returns the optimizer that the config selects; `rate_of`, if passed, gives a factor per variable."""
     if config.optimizer == "adam":
         betas = config.adam_beta1, config.adam_beta2
         return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)
@@ -100,7 +100,7 @@ class Minimizer:
         return {"loss-scale": self.scale.value} if self.scale else {}
 
     def minimize(self, loss: tf.Tensor) -> TrainingUpdate:
-        """Builds an update of the weights and of batch norm's moving averages.
+        """Builds the operation that updates the weights and batch norm's moving averages.
 
         `loss` is this replica's loss, float32 [].
         """

@@ -53,8 +53,8 @@ def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, log):
     assert made.steps_per_epoch == 19 and made.start == (1, 0)
     assert made.max_steps == 12 + 2 * 19 and made.step_offset == 19 - 12
     assert log == [
-        "epoch 1 restarts, because the batches, the data, the seed or the number of replicas changed after "
-        "3 of its batches"
+        "epoch 1 starts again, because the batch sizes, the data, the seed or the number of replicas "
+        "changed after 3 batches"
     ]
     again = plan(15, batch_tokens=3, train_epochs=3)
     assert again.start == (1, 3) and again.max_steps == made.max_steps and len(log) == 1

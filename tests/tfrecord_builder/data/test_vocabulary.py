@@ -44,7 +44,7 @@ def test_file_has_one_token_per_line_and_its_hash(tmp_path):
 @pytest.mark.parametrize(
     "tokens, message",
     [
-        ([], "first token is '', expected <unk>"),
+        ([], "first token is missing, expected <unk>"),
         (["a", "<unk>"], "first token is 'a', expected <unk>"),
         (["<unk>", "a", "a"], "line 3: token 'a' is a duplicate"),
         (["<unk>", "", "a"], "line 2: token '' is empty or contains white space"),
@@ -62,7 +62,7 @@ def test_invalid_tokens_are_refused(tokens, message):
     "content, message",
     [
         (b"<unk>\na\na\n", "tokens.txt: line 3: token 'a' is a duplicate"),
-        (b"<unk>\r\na\r\n", "tokens.txt: first token is '<unk>\\r', expected <unk>"),
+        (b"<unk>\r\na\r\n", "tokens.txt: the first token is '<unk>\\r', expected <unk>"),
         (b"<unk>\n\xff\n", "tokens.txt: vocabulary file is not valid UTF-8 (byte 6); restore the file"),
     ],
 )
