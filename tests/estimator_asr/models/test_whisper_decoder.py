@@ -102,7 +102,13 @@ def test_a_proposal_depends_on_its_own_recording_alone(decoder):
         assert np.all(together[i, :, longest:] == -1)
 
 
-def test_more_tokens_than_positions_are_scored_too(decoder):
-    ids = np.zeros([1, 1, 60], np.int32)
-    found = run(decoder, draw_memory(5), [5], lambda each: whisper_decoder.score(decoder, each, ids, [[60]]))
-    assert np.isfinite(found).all()
+def test_the_last_position_and_more_tokens_than_positions_are_scored(decoder):
+    """The table has 40 positions: four for the prompt and 36 for tokens."""
+    memory = draw_memory(5)
+
+    def find(length):
+        ids = np.zeros([1, 1, length], np.int32)
+        return run(decoder, memory, [5], lambda each: whisper_decoder.score(decoder, each, ids, [[length]]))
+
+    assert find(36)[0, 0] == pytest.approx(score(decoder, memory[0], [0] * 36), rel=1e-5)
+    assert np.isfinite(find(60)).all()

@@ -326,3 +326,11 @@ def test_non_finite_weights_are_refused(tmp_path, sources, monkeypatch):
 def test_sources_that_do_not_fit_are_refused(tmp_path, sources, path, settings, said):
     with pytest.raises(errors.UserError, match=said):
         open_source(tmp_path, sources / path, **settings)
+
+
+@pytest.mark.parametrize("depth, is_found", [(0, True), (4, True), (5, False)])
+def test_a_model_directory_is_at_most_four_folders_above_a_checkpoint(tmp_path, depth, is_found):
+    (tmp_path / "config.json").touch()
+    folder = tmp_path.joinpath(*"abcde"[:depth])
+    folder.mkdir(parents=True, exist_ok=True)
+    assert warm_start.find_root(f"{folder}/model.ckpt-3") == (str(tmp_path) if is_found else None)
