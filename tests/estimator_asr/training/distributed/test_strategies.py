@@ -96,7 +96,7 @@ CLUSTER = cluster.Cluster(("a:1", "b:2"), None, 0)
 
 
 def test_cpu_replicas_in_a_cluster_are_refused():
-    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, but a"):
+    with pytest.raises(errors.UserError, match="num_cpu_replicas is 2 and TF_CONFIG lists 2 workers, but e"):
         strategies.check_hardware(training_config.TrainConfig(num_cpu_replicas=2), CLUSTER)
     strategies.check_hardware(training_config.TrainConfig(num_cpu_replicas=2), None)
 
