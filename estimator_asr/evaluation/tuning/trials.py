@@ -105,7 +105,7 @@ class Bench:
         """Returns the acoustic model's settings with defaults for everything that tune chooses."""
         return untune(self.acoustic.model.decode)
 
-    def run(self, config: config_lib.DecodeConfig, with_language: bool = True) -> list[Transcribed]:
+    def run(self, config: config_lib.DecodeConfig, with_language: bool) -> list[Transcribed]:
         """Decodes all batches with the settings; uses the language model only if with_language is True."""
         language = self.language if with_language else None
         with contextlib.closing(tf.compat.v1.Session(graph=tf.Graph())) as session:
