@@ -68,12 +68,10 @@ def read_audio(
         max_seconds: maximum duration; longer audio is rejected after slightly more than this has been read.
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
-        channel: number of the channel to read, starting at 0. If None, the mean of all channels is read, or a
-            loud channel if the channels cancel out.
+        channel: index of a channel; None: the mean of all channels, or a loud one if they cancel out.
 
     Returns:
-        float32 [num_samples], num_samples > 0. Values are in [-1, 1], but resampled audio and float files may
-        exceed this range.
+        float32 [num_samples], not empty; in [-1, 1], which resampled audio and float files may exceed.
 
     Raises:
         AudioError: the file is missing, empty, truncated, too long or not audio, or does not contain the
@@ -117,8 +115,7 @@ class AudioBlocks:
     ):
         """Opens `path`. If a seekable `file` is passed, reads that instead and uses `path` only in messages.
 
-        Closes the file if there is an error. If FFmpeg decodes the file, samples after max_seconds may be
-        missing.
+        Closes the file if there is an error. FFmpeg may leave out samples after max_seconds.
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, _as_audio_error(path):

@@ -191,10 +191,7 @@ class LiveTranscript:
         self._ended.extend(Window(*piece, has_ended=True) for piece in pieces)
 
     def _agree(self, unsettled: Sequence[_Character], end: float) -> list[_Character]:
-        """Returns leading characters that match the previous result, are confident enough and end by `end`.
-
-        `end` is the latest time, in seconds, at which a character may end.
-        """
+        """Returns leading characters that match the previous result, are confident and end before `end` s."""
         agreed = itertools.takewhile(
             lambda pair: _same(*pair)
             and pair[0].item["confidence"] >= self._min_confidence

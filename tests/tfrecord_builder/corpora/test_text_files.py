@@ -89,7 +89,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(files, "open", deny, raising=False)
-    with pytest.raises(errors.UserError, match=r"a.tsv cannot be read as a text file \(Permission denied\); see"):
+    with pytest.raises(errors.UserError, match=r"a.tsv cannot be read as a text file \(Permission denied\)"):
         _read(tmp_path / "a.tsv")
 
 
