@@ -19,7 +19,7 @@ class Written(NamedTuple):
     """The strings of one hypothesis, one for each token."""
 
     strings: tuple[str, ...]
-    score: np.float32  # log probability of the strings, plus n-gram scores; 0 without a language model
+    score: np.float32  # log probability of the characters, plus n-gram scores; 0 without a language model
     probs: np.ndarray  # float32 [num_tokens], probability of each string given its token
 
 

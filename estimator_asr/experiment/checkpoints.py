@@ -232,7 +232,7 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
 
 
 def find_model_variables(names: Iterable[str]) -> list[str]:
-    """Returns, sorted, the names in a checkpoint that belong to the model's variables or the global step.
+    """Returns the sorted names in a checkpoint that belong to the model's variables or the global step.
 
     The names of slots, which start with a variable's name (a/kernel/Adam), and of the optimizer's scalars,
     which have no scope, are left out.

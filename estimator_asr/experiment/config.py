@@ -86,7 +86,7 @@ class AcousticConfig(config_flags.Checked):
     )
     # The pretrained encoder (from the data or --warm_start_from), and the numbers of the blocks to read.
     pretrained: Optional[pretrained_encoder.Applied] = None
-    # If True, features above a recording's bandwidth are filled (see models/feature_norm.py). Not a flag.
+    # If True, features above a recording's bandwidth are filled (see models/feature_norm.py); has no flag.
     fill_bands: bool = True
 
     def __post_init__(self):

@@ -191,10 +191,11 @@ def _open_encoder(model, path):
     encoder, tensors = encoder_weights.read(path)
     pretrained = model.config.acoustic.pretrained
     if pretrained is None or pretrained.encoder != encoder:
-        want = f"{pretrained.encoder.family} with {pretrained.encoder.sha256[:12]}" if pretrained else "none"
+        applied = pretrained and pretrained.encoder
+        want = f"{applied.family} with {applied.sha256[:12]}" if applied else "no encoder"
         raise errors.UserError(
-            f"{path}: the encoder is {encoder.family} with sha256 {encoder.sha256[:12]}, expected {want} as "
-            "in the model and the data; leave out --warm_start_from"
+            f"{path}: the encoder is {encoder.family} with sha256 {encoder.sha256[:12]}, but the "
+            f"model and the data use {want}; leave out --warm_start_from"
         )
     values = encoder_weights.to_variables(encoder, tensors)
     values = {f"acoustic/encoder/pretrained/{name}": value for name, value in values.items()}

@@ -62,7 +62,7 @@ class ChunkReceipt(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ChunkLabeller(resumable.UnitWriter):
-    """A unit writer for chunks; keeps labels from an earlier run if the chunk's recordings are unchanged."""
+    """Writes chunks, as units of work; keeps earlier labels if the chunk's recordings are unchanged."""
 
     labeller: labelling.Labeller
     augmentation: augmentation_config.AugmentationConfig

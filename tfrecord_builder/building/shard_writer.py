@@ -27,7 +27,7 @@ class RejectedRecording(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class RecordWriter(resumable.UnitWriter):
-    """A unit writer for shards; writes a record for each usable item in the shard's .jsonl file."""
+    """Writes shards, as units of work, with a record for each usable item in the shard's .jsonl file."""
 
     settings: sharding.Settings
 

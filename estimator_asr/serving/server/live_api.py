@@ -79,7 +79,7 @@ class _Stream:
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
-        self._is_over = self._is_closed = False  # True once the audio has ended; True once the connection has
+        self._is_over, self._is_closed = False, False  # True after the end of the audio; of the connection
         self._waited = 0.0  # seconds spent waiting for messages from the client
 
     async def run(self) -> None:

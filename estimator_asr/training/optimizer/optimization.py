@@ -48,7 +48,7 @@ class TrainingUpdate(NamedTuple):
 def build_optimizer(
     config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
-    """Returns the optimizer that the config selects; `rate_of`, if passed, gives a factor per variable."""
+    """Returns the optimizer that the config selects; `rate_of` gives factors of the learning rate."""
     if config.optimizer == "adam":
         betas = config.adam_beta1, config.adam_beta2
         return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)

@@ -273,8 +273,8 @@ def test_a_pretrained_encoder_other_than_the_models_is_refused(tmp_path):
         encoder_weights.read(path)[0].sha256[:12] for path in (other, same.config.train.warm_start_from)
     ]
     assert str(refused.value) == (
-        f"{other}: the encoder is whisper with sha256 {digests[0]}, expected whisper with {digests[1]} as "
-        "in the model and the data; leave out --warm_start_from"
+        f"{other}: the encoder is whisper with sha256 {digests[0]}, but the model and "
+        f"the data use whisper with {digests[1]}; leave out --warm_start_from"
     )
 
 

@@ -1,5 +1,5 @@
 """Downloads published corpora into a corpus directory.
 
-archives lists the corpora, fetch downloads an archive or resumes its download, and unpacking makes the
-corpus directory from the archives.
+archives.py lists the corpora, fetch.py downloads an archive or resumes its download, and unpacking.py makes
+the corpus directory from the archives.
 """

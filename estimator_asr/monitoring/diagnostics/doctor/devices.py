@@ -36,7 +36,7 @@ class Machine(NamedTuple):
 
     tensorflow: str  # TensorFlow's version
     build: Mapping  # result of tf.sysconfig.get_build_info()
-    devices: Sequence[str]  # names of the devices other than GPUs that TensorFlow lists
+    devices: Sequence[str]  # names of all devices that TensorFlow lists, except GPUs
     gpus: Sequence[Gpu]  # GPUs that TensorFlow lists
     present: Optional[Gpu]  # first NVIDIA GPU in the machine, whether or not TensorFlow lists it
     visible: Optional[str]  # CUDA_VISIBLE_DEVICES; None if unset

@@ -82,7 +82,7 @@ def choose_config(
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
-    """Yields findings that compare the speed of steps with that of matrix products and of the input pipeline.
+    """Yields findings on how fast a training step is beside matrix products and the input pipeline.
 
     `rate` is in operations per second, `input_rate` in frames or tokens (`unit`) per second.
     """
