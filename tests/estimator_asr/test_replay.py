@@ -193,7 +193,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model = small_models.make_without_dropout(str(tmp_path / "one"), "language")
     other = small_models.make_without_dropout(str(tmp_path / "other"), "acoustic")
     with pytest.raises(
-        errors.UserError, match=r"cannot be loaded into the model of .*\(it belongs to another model\)"
+        errors.UserError, match=r"cannot be loaded into the model whose .*\(it belongs to another model\)"
     ):
         replay.replay(other, make_checkpoint(model), *make_batch())
 
@@ -205,7 +205,7 @@ def test_a_truncated_checkpoint_is_refused_in_one_sentence(tmp_path):
     with open(f"{checkpoint}.data-00000-of-00001", "r+b") as file:
         file.truncate(100)
     with pytest.raises(
-        errors.UserError, match=r"cannot be loaded into the model of [^\n]+ \([^\n]+\); pass"
+        errors.UserError, match=r"cannot be loaded into the model whose [^\n]+ \([^\n]+\); pass"
     ) as error:
         replay.replay(model, checkpoint, *make_batch())
     assert "Graph execution" not in str(error.value)
