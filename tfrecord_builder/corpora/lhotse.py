@@ -59,9 +59,9 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
-        found = ", ".join(names) or "no Lhotse manifests"
+        manifests = ", ".join(names) or "no Lhotse manifests"
         raise errors.UserError(
-            f"{corpus_dir}: found {found}, {_ACCEPTED}; rename the manifests, or pass the directory that "
+            f"{corpus_dir}: found {manifests}, {_ACCEPTED}; rename the manifests, or pass the directory that "
             "contains them."
         )
     unread = [name for name in names if "cuts" in name and name not in cuts]

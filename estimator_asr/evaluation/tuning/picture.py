@@ -65,7 +65,7 @@ def draw_confidences(axes, result: search.TuningResult) -> None:
     (*_, unit) = (LABELS[measure] for measure in result.num_labels)
     axes.set(xlabel=f"range of confidence, and number of {unit} in it", ylabel=f"wrong {unit}")
     before, fitted = (
-        100 * calibration.calibration_error(each) for each in (result.uncalibrated, result.fitted)
+        100 * calibration.calibration_error(judged) for judged in (result.uncalibrated, result.fitted)
     )
     title = f"calibration error: {before:.1f} %; when fitted on the other half, {fitted:.1f} %"
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, title=title)

@@ -127,5 +127,5 @@ def list_advice(values: Mapping, is_silent: bool) -> Iterator[str]:
             remaining = values["floors"][name]["errors"] if name in values["floors"] else total
             gain = round(100 * (1 - remaining / total))
             if gain > 0:
-                left = _count(remaining, "error")
-                yield f"If {condition}, {left} would remain: {part.format(gain=f'{gain} %')}."
+                count = _count(remaining, "error")
+                yield f"If {condition}, {count} would remain: {part.format(gain=f'{gain} %')}."

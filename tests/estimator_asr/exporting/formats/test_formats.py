@@ -15,6 +15,7 @@ import small_models
 import soundfile
 import tensorflow as tf
 import tiny_models
+from onnx import TensorProto, load_model_from_string
 
 from estimator_asr.decoding.ngrams import back_off, kneser_ney
 from estimator_asr.experiment import back_off_arrays
@@ -169,6 +170,18 @@ def test_rounded_weights_are_smaller_and_change_little(directory, tmp_path, monk
         assert compared["num_changed"] >= 0 and compared["largest_difference"] is None
         size[name] = [os.path.getsize(os.path.join(path, name, file)) for path in (exact, rounded)]
     assert all(after < before for before, after in size.values())
+
+
+def test_int8_weights_of_onnx_are_unsigned():
+    """Products with signed ones overflow on x86 CPUs without VNNI, which no other CPU shows."""
+    with tf.Graph().as_default() as graph:
+        waveform = tf.compat.v1.placeholder(tf.float32, [None, 64], "waveform")
+        tf.identity(waveform @ np.random.default_rng(0).normal(size=[64, 64]).astype(np.float32), "log_probs")
+    part = parts.Part("product", graph.as_graph_def(), ("waveform",), ("log_probs",))
+    model = load_model_from_string(bundle.CONVERTERS["onnx"].convert(part, "int8"))
+    (product,) = (node for node in model.graph.node if node.op_type == "MatMulInteger")
+    types = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    assert types[product.input[1]] == TensorProto.UINT8
 
 
 @pytest.mark.parametrize("kind", ["log_mel", "log_spectrogram", "whisper_log_mel"])
