@@ -12,6 +12,7 @@ import pathlib
 import pickle
 import sys
 import tempfile
+import time
 
 import paths
 import program_flags
@@ -46,6 +47,12 @@ _FIRST = (
 def pytest_collection_modifyitems(items):
     order = {stem: index for index, stem in enumerate(_FIRST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+def pytest_runtest_setup(item):
+    """Skips the slow tests from the second TESTS_END (Unix time) on: .ci/run has a time limit."""
+    if item.get_closest_marker("slow") and time.time() > float(os.environ.get("TESTS_END", "inf")):
+        pytest.skip("the time for slow tests has ended")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,6 +7,8 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
+import time
 
 import paths
 import pytest
@@ -17,6 +19,7 @@ PASSED = "12 passed, 2 skipped, 5 warnings in 3.21s\n.\n3 passed, 1 skipped in 6
 FAILED = "2 failed, 10 passed, 1 error in 3.21s"
 # Notes its words; prints the file of its Python, except for the demo and an installation.
 MAKE = """echo "$@" >> words
+[ "$1" != test-all ] || echo "$TESTS_END" > tests_end
 case "$1" in
   demo) [ ! -e no_demo ] ;;
   test*) cat "$3"; ! grep -q "failed\\|No CPython" "$3" ;;
@@ -60,9 +63,9 @@ def test_runs_every_python_and_ends_with_the_sum(clone, first, last, code, count
     assert [line for line in words if "installed-dev" not in line] == [
         "demo VENV=.venv-3.11 PYTHON=python3.11",
         "test-all VENV=.venv-3.11 PYTHON=python3.11",
-        "test VENV=.venv-3.10 PYTHON=python3.10",
-        "test VENV=.venv-3.12 PYTHON=python3.12",
         "test-long VENV=.venv-3.13 PYTHON=python3.13",
+        "test VENV=.venv-3.12 PYTHON=python3.12",
+        "test VENV=.venv-3.10 PYTHON=python3.10",
     ]
     assert {line.split("/")[0] for line in words if "installed-dev" in line} == {
         f".venv-{version}" for version in ("3.10", "3.12", "3.13")
@@ -83,11 +86,42 @@ def test_a_demo_that_fails_fails_it_and_keeps_no_test_from_running(clone):
     assert done.returncode == 1 and done.stdout.splitlines()[-1] == "56 passed, 0 failed, 0 skipped"
 
 
-def test_the_long_tests_of_the_last_python_are_left_out_where_time_is_short(clone):
-    done = run(clone, SECONDS="3301")
-    assert "CPython 3.13: without the long tests, 55 minutes after the start" in done.stdout
+def test_the_long_tests_of_the_newest_python_need_40_minutes(clone):
+    done = run(clone, SECONDS="3001")
+    assert "CPython 3.13: without the long tests, 50 minutes after the start" in done.stdout
     words = (clone / "words").read_text().splitlines()
-    assert words[-1] == "test VENV=.venv-3.13 PYTHON=python3.13" and done.returncode == 0
+    assert [line.split()[0] for line in words if "installed-dev" not in line] == (
+        ["demo", "test-all", "test", "test", "test"]
+    )
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "56 passed, 0 failed, 0 skipped"
+
+
+def test_after_75_minutes_only_the_oldest_and_the_newest_tensorflow_are_tested(clone):
+    done = run(clone, SECONDS="4501")
+    lines = done.stdout.splitlines()
+    for version in ("3.12", "3.10"):
+        assert f"CPython {version}: without tests, 75 minutes after the start" in lines
+    assert done.returncode == 0 and lines[-1] == "28 passed, 0 failed, 0 skipped"
+
+
+def test_slow_tests_end_70_minutes_after_the_start(clone):
+    start = time.time()
+    run(clone, SECONDS="600")
+    assert int((clone / "tests_end").read_text()) - start == pytest.approx(60 * 60, abs=20)
+
+
+@pytest.mark.parametrize("seconds, skipped", [(-1, "1 skipped"), (60, "1 passed")])
+def test_a_slow_test_that_would_begin_after_tests_end_is_skipped(seconds, skipped):
+    words = ("-q", "-m", "slow", "-k", "test_example_of_a_slow_test", "-p", "no:cacheprovider", __file__)
+    environment = {**os.environ, "TESTS_END": str(time.time() + seconds)}
+    command = [sys.executable, "-m", "pytest", *words]
+    done = subprocess.run(command, env=environment, cwd=paths.ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1].startswith(skipped), done.stdout
+
+
+@pytest.mark.slow
+def test_example_of_a_slow_test():
+    """Does nothing; the test above runs it."""
 
 
 def test_says_that_it_has_no_user_of_its_own(clone):
