@@ -60,6 +60,7 @@ def test_the_flags_determine_the_sections():
     assert both == ["versions", "devices", "machine", "data A", "model AM", "data and model", "timings"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [True, False])
 def test_all_checks_of_data_and_model(tiny_export, tmp_path, given, capsys, monkeypatch):
     monkeypatch.setattr(timings, "check", lambda infos, *_: [findings.ok(f"{len(infos)} timed")])

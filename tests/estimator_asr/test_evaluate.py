@@ -62,6 +62,7 @@ def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_speakers_that_are_also_in_train_are_a_warning(tiny_export, tmp_path, caplog):
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
     info = dataset_info.DatasetInfo.load(str(data_dir))
@@ -76,6 +77,7 @@ def test_speakers_that_are_also_in_train_are_a_warning(tiny_export, tmp_path, ca
     ) in caplog.messages
 
 
+@pytest.mark.long
 def test_hotwords_are_in_lower_case_as_references(tiny_export, tmp_path):
     changes = {"saved_model": tiny_export.version_dir, "hotwords": ("AB好 a b hao3", "B C 2")}
     subject = evaluate._open_subject(make_config(tiny_export, tmp_path, **changes), {})
@@ -239,6 +241,7 @@ def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
     assert command in (tmp_path / "report.html").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_with_damaged_lists_of_recordings_the_report_has_no_audio(tiny_export, tmp_path, caplog):
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
     shard = next(data_dir.glob("*.tfrecord"))
@@ -263,6 +266,7 @@ def test_errors_of_a_language_model_are_homophones_or_unreachable(tmp_path):
     assert list(metrics["floors"]) == ["vocabulary"]
 
 
+@pytest.mark.long
 def test_unknown_tokens_never_match_each_other(tiny_export, tmp_path):
     """Ids would say that the unknown syllable ben1 and a recognised <unk> are the same."""
     evaluate.evaluate(make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir))
@@ -305,6 +309,7 @@ def assert_times_of_tokens(report_dir, split):
     assert all(float(each[2]) + float(each[3]) / 2 < ends[each[0]] for each in words)
 
 
+@pytest.mark.long
 def test_several_data_directories_are_one_split(tiny_export, tmp_path):
     other = shutil.copytree(tiny_export.data_dir, str(tmp_path / "other"))
     config = make_config(
@@ -353,6 +358,7 @@ def test_text_is_refused_for_an_acoustic_model(tiny_export, tmp_path):
             evaluate.evaluate(make_config(tiny_export, tmp_path, **{flag: path}, data_dir=(data_dir,)))
 
 
+@pytest.mark.long
 def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
     shard = data_dir / "test-00000-of-00001.tfrecord"
@@ -532,6 +538,7 @@ def test_two_decoders_are_compared(tiny_export, tmp_path):
     assert (saved["rate_a"], saved["rate_b"]) == (rates["greedy"], rates["beam"])
 
 
+@pytest.mark.long
 def test_program_prints_rates_with_intervals_and_groups(tiny_export, tmp_path):
     flags = [
         f"--saved_model={tiny_export.export_dir}",

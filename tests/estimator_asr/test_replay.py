@@ -166,6 +166,7 @@ def test_a_finite_batch_has_a_loss_and_no_finding(tmp_path, kind):
     assert len(result.utterance_losses) == 3 and np.isfinite(result.utterance_losses).all()
 
 
+@pytest.mark.long
 def test_weights_with_nan_are_named(tmp_path):
     name = "language/layer_0/feed_forward/inner/kernel"
     result = run_batch(tmp_path, "language", changes=[(name, math.inf)])

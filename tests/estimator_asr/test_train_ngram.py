@@ -22,6 +22,7 @@ def text_dir(tmp_path_factory):
     return built_data.make_text(tmp_path_factory.mktemp("text"))
 
 
+@pytest.mark.long
 def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
     path = tmp_path / "tokens.arpa.gz"
     done = programs.run(

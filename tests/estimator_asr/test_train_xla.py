@@ -15,8 +15,10 @@ import tiny_flags
 
 SMALL = [
     *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1"),
-    *("--num_buckets=2", "--batch_frames=160", "--batch_tokens=8", "--warmup_epochs=0", "--train_steps=24"),
+    *("--num_buckets=2", "--batch_frames=400", "--batch_tokens=8", "--warmup_epochs=0", "--train_steps=24"),
     *("--save_summary_steps=1", "--notry_worst_batch"),
+    # Adam would magnify rounding: it divides small gradients by their size.
+    "--optimizer=momentum",
     # Dropout draws one number per value, padding included, and --xla pads more.
     *("--acoustic_dropout=0", "--language_dropout=0", "--ngram_dropout=0"),
 ]
@@ -44,7 +46,11 @@ def train(data, model_dir, kind, *flags):
 @pytest.mark.timeout(2 * TIMEOUT_SECONDS)
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_losses_are_those_without_xla_and_each_shape_is_compiled_once(tmp_path, kind):
-    """SpecAugment is on: its masks are the same. A step of each shape comes many times."""
+    """SpecAugment is on: its masks are the same. A step of each shape comes many times.
+
+    Every batch has several utterances. Batch norm over a single one magnifies rounding: also without --xla,
+    features that differ by 3e-7 change its loss by 2e-3.
+    """
     small_records.make_data(str(tmp_path / "data"), splits=[("train", 25)], with_audio=kind == "acoustic")
     train(tmp_path / "data", tmp_path / "plain", kind)
     log = train(tmp_path / "data", tmp_path / "xla", kind, "--xla")
@@ -55,8 +61,5 @@ def test_losses_are_those_without_xla_and_each_shape_is_compiled_once(tmp_path, 
     assert counts and max(counts.values()) <= NUM_SHAPES, counts
     expected = event_files.read_scalars(tmp_path / "plain", "loss")
     assert len(expected) == 24
-    # Rounding differs, and Adam divides small gradients by their size, so that it grows from step to step.
-    first = {step: expected[step] for step in (1, 2, 3)}
     losses = event_files.read_scalars(tmp_path / "xla", "loss")
-    assert {step: losses[step] for step in first} == pytest.approx(first, rel=1e-5)
-    assert losses == pytest.approx(expected, rel=1e-3)
+    assert losses == pytest.approx(expected, rel=1e-5)

@@ -212,6 +212,7 @@ def test_without_a_terminal_many_files_show_the_seconds_that_are_done_and_left(
         assert len(lines) > 1 and all(re.search(r"\d/\d \[\d\d:\d\d<.*\]$", line) for line in lines)
 
 
+@pytest.mark.long
 def test_in_a_terminal_transcripts_are_not_mixed_with_progress(tiny_export, recordings, capsys, monkeypatch):
     monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -395,6 +396,7 @@ def test_engines_need_files_and_an_output_directory(settings, words):
     )
 
 
+@pytest.mark.long
 def test_transcripts_in_an_object_store_are_continued(tiny_export, folder):
     _, expected = transcribe_folder(tiny_export, folder, "expected")
     with s3_server.run() as client:

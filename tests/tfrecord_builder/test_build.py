@@ -54,6 +54,7 @@ def test_a_full_disk_is_one_sentence_and_the_build_can_continue_later(tmp_path, 
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.long
 def test_prints_a_summary_of_the_build(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 3, 4)
     done = _run(f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}", "--num_workers=1")
@@ -85,7 +86,8 @@ def test_ctrl_c_prints_one_line(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert [line for line in stderr.splitlines() if not line.startswith(("W", "I"))] == ["interrupted"]
+    logged = ("W", "I", "building:")  # on a slow machine, a line of progress too
+    assert [line for line in stderr.splitlines() if not line.startswith(logged)] == ["interrupted"]
     assert os.listdir(tmp_path / "out") == [".build"]
 
 

@@ -146,6 +146,7 @@ def test_a_machine_reads_the_parts_of_its_own_replicas(data):
     assert_equal([(features, None) for features in own], wanted)
 
 
+@pytest.mark.long
 def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
     stored = set(identify(read_batches.read(data, training=False)))
     assert set(identify(read_batches.read(data, 6))) <= stored

@@ -193,6 +193,7 @@ def test_as_many_replicas_on_other_machines_continue_with_the_same_batches(sourc
     assert join(parts) == read_all(source, 8, 2)[7] != []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [2, 4])
 def test_a_worker_reads_its_part_of_the_data(source, read_bytes, num_workers):
     settings = dataclasses.replace(SETTINGS, batch_frames=640)  # batches of 13 and more, without rounding

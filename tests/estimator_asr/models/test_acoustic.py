@@ -76,6 +76,7 @@ def test_no_decoder_without_labels_or_layers():
     assert names and not any("decoder" in name or "local" in name for name in names)
 
 
+@pytest.mark.long
 def test_all_variables_live_under_acoustic_and_inference_needs_no_others():
     names = set(Model().names)
     assert all(name.startswith("acoustic/") for name in names)

@@ -149,6 +149,7 @@ def test_half_floats_with_an_empty_row_give_nearly_what_float32_gives(name, kind
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["conformer", "cnn"])
 def test_padding_feeds_no_batch_norm_average(name):
     utterances = make_utterances(21, 30, 5)

@@ -91,6 +91,7 @@ def test_padding_changes_nothing(whisper):
     np.testing.assert_allclose(together[0, :3], alone[0], atol=2e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "trainable_blocks, trained",
     [(0, set()), (1, {"block_3", "output_norm"}), (2, {"block_2", "block_3", "output_norm"})],
@@ -104,6 +105,7 @@ def test_only_the_upper_blocks_are_trained(whisper, trainable_blocks, trained):
     assert {name[2] for name in names if name[1] == "encoder"} >= {"input_norm", "project", "block_0"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("log_mel, differs", [(True, True), (False, False)])
 def test_log_mel_frames_are_read_only_on_request(whisper, log_mel, differs):
     config = dataclasses.replace(make_config(whisper[0], (2, 3)), log_mel=log_mel)

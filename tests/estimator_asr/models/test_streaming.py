@@ -107,6 +107,7 @@ def test_pieces_have_the_outputs_of_the_whole_recording_in_chunks(name):
             np.testing.assert_allclose(logits, row[: len(logits)], atol=2e-5)
 
 
+@pytest.mark.long
 @every_encoder
 def test_outputs_depend_on_the_whole_chunk_and_on_nothing_after_it(name):
     model, fbank = get_model(name), make_fbank(1, 96)

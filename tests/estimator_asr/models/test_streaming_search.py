@@ -139,6 +139,7 @@ def test_a_token_that_is_never_likely_has_a_frame_of_its_own():
         assert starts == sorted(set(starts))
 
 
+@pytest.mark.long
 def test_a_minute_of_frames_in_pieces_has_the_scores_of_one_call():
     search, rng = Search(), np.random.default_rng(1)
     logits = make_logits(rng, 1500)[:1]

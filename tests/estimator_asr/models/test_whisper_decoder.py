@@ -72,6 +72,7 @@ def test_sequences_have_the_scores_of_the_reference(decoder):
             assert found[i, j] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.long
 def test_proposals_are_the_most_probable_of_all_sequences(decoder):
     """With a beam as wide as the number of one-token sequences, search up to two tokens is exact."""
     memory, width = draw_memory(3), len(decoder.token_texts) + 1
@@ -102,6 +103,7 @@ def test_a_proposal_depends_on_its_own_recording_alone(decoder):
         assert np.all(together[i, :, longest:] == -1)
 
 
+@pytest.mark.long
 def test_the_last_position_and_more_tokens_than_positions_are_scored(decoder):
     """The table has 40 positions: four for the prompt and 36 for tokens."""
     memory = draw_memory(5)

@@ -242,6 +242,7 @@ def test_empty_hypotheses_on_dev_are_an_alarm_once_they_should_not_be():
     assert on_dev(late, character_error_rate=1.0) == {}  # of text
 
 
+@pytest.mark.long
 def test_every_sentence_ends_with_a_command_that_its_program_accepts():
     cases = [repeat({**HEALTHY, **bad}) for _, bad, _, _ in THRESHOLDS]
     cases += [[observations.ObservedStep(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]

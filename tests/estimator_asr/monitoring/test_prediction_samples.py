@@ -142,6 +142,7 @@ def test_each_evaluation_uses_its_own_checkpoint(acoustic, monkeypatch):
     assert restored == ["model.ckpt-1", "model.ckpt-2"]
 
 
+@pytest.mark.long
 def test_slow_samples_are_logged(acoustic, monkeypatch, log):
     times = iter([0.0, 6.0])
     monkeypatch.setattr(prediction_samples.time, "monotonic", lambda: next(times))

@@ -46,6 +46,7 @@ class Estimator:
         return {"global_step": self.evaluated[-1], "character-error-rate": 0.25, "avg-loss": 1.5, "loss": 9.0}
 
 
+@pytest.mark.long
 def test_what_follows_an_evaluation(model, log):
     """The log comes after the best checkpoints, because a logged evaluation is not repeated."""
 
@@ -125,6 +126,7 @@ def follow(model, while_it_runs=lambda checkpoint: None, termination=None, throt
     return estimator.evaluated
 
 
+@pytest.mark.long
 def test_each_checkpoint_is_evaluated_once_and_the_last_one_ends_it(model, world):
     events, _ = world
     for steps in ([10], [], [20], [30]):
@@ -149,6 +151,7 @@ def replace_checkpoint(model, checkpoint):
         small_checkpoints.save(model.path, 30)
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_evaluated(model, world):
     small_checkpoints.save(model.path, 10)
     assert follow(model, lambda checkpoint: replace_checkpoint(model, checkpoint)) == [10, 30]
@@ -176,6 +179,7 @@ def test_links_are_removed_even_those_of_a_killed_evaluator(model, world):
     assert not os.path.exists(f"{model.path}/evaluating")
 
 
+@pytest.mark.long
 def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(model, world, monkeypatch):
     """NFS renames an open file that is removed, so the directory cannot be removed."""
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)

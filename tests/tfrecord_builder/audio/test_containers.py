@@ -135,6 +135,7 @@ def test_decoding_stops_soon_after_max_seconds(write):
     assert 32000 < sum(map(len, blocks)) < 3.2 * 16000
 
 
+@pytest.mark.long
 def test_closing_a_reader_ends_the_decoding_process(write, monkeypatch):
     path, processes, start = write(telephone_files.encode("m4a", 600.0, level=0.0)), [], subprocess.Popen
 

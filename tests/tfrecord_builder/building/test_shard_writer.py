@@ -190,6 +190,7 @@ def test_samples_that_are_not_finite_are_rejected(tmp_path, value):
     assert _reason(path) == "NaN or Inf samples"
 
 
+@pytest.mark.long
 def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path, tones):
     listed, made = [_item(f"u{i}", path) for i, path in enumerate(tones)], []
     for name, num_workers in (("here", 1), ("there", 2)):

@@ -111,6 +111,7 @@ def test_garbage_collection_is_off_while_tensorflow_loads(tmp_path, before, coun
     assert run(tmp_path, SHOWS_COLLECTION, command).stdout.replace("loaded\n", "").split() == counted.split()
 
 
+@pytest.mark.long
 def test_keras_is_imported_on_first_use():
     command = (
         "from tfrecord_builder.program import lazy_tensorflow as tf; import sys; tf.constant; "

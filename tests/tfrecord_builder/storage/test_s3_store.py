@@ -52,6 +52,7 @@ def test_names_are_listed(put):
     assert "list" in files.list_names(BUCKET)
 
 
+@pytest.mark.long
 def test_a_listing_of_several_pages_is_complete(store, put):
     for i in range(110):
         put(f"many/{i:03d}")

@@ -102,6 +102,7 @@ def test_character_probabilities_are_conditional_on_all_others(model, words, sen
     np.testing.assert_array_equal(found.probs[1], 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beam_width", [2, 10])
 def test_an_utterance_alone_has_the_same_result(model, words, sentences, beam_width):
     together = search(model, words, sentences, 6, beam_width)

@@ -72,6 +72,7 @@ def make_batch(rng, most_frames=12, num_classes=NUM_CLASSES):
     return logits, np.int32(rng.integers(1, shape[1] + 1, shape[0]))
 
 
+@pytest.mark.long
 def test_equal_to_a_plain_search_on_random_matrices():
     search, rng, count = Search(beam_width=4, candidates=NUM_CLASSES), np.random.default_rng(1), 0
     while count < 2000:

@@ -160,6 +160,7 @@ def test_greedy_pinyin_is_the_best_path_of_ctc(models, whole, fbanks):
     assert whole.run(make_batch(fbanks))["greedy_pinyin"] == expected["pinyin"]
 
 
+@pytest.mark.long
 def test_greedy_decoding_of_no_frames(models):
     greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
     with running(models, lambda: build_cascade(greedy, models[1])) as model:
@@ -249,6 +250,7 @@ def test_the_graph_joins_as_python_does(token_type):
     assert join_in_graph(rows, token_type) == [vocabulary.join_tokens(row, token_type) for row in rows]
 
 
+@pytest.mark.long
 def test_transcripts_equal_predictions_of_the_estimator(models, fbanks):
     acoustic, batch = models[0], make_batch(fbanks)
 

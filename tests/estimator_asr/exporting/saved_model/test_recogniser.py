@@ -84,6 +84,7 @@ def test_outputs_have_the_same_order_in_each_process(tiny_export):
     assert list(model.outputs) == sorted(definition.outputs)
 
 
+@pytest.mark.long
 def test_two_exports_run_side_by_side(tiny_export, tmp_path):
     copy = shutil.copytree(tiny_export.version_dir, tmp_path / "1")
     waveform = tiny_export.utterances["u2"][-1]
@@ -92,6 +93,7 @@ def test_two_exports_run_side_by_side(tiny_export, tmp_path):
     assert models[0].run(batch) == models[1].run(batch)
 
 
+@pytest.mark.long
 def test_hotwords_are_refused_by_an_export_that_decodes_greedily(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir, "greedy")
     version_dir = saved_model_writer.write(acoustic, None, str(tmp_path))

@@ -262,6 +262,7 @@ def test_wavs_of_other_rates_and_kinds_have_the_same_text(tiny_export, waveforms
     np.testing.assert_allclose(found["acoustic_score"], found["acoustic_score"][:1] * 3, rtol=5e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["serving_default", "waveform", "features"])
 @pytest.mark.parametrize("hotwords", [[], ["你好"]])
 def test_an_empty_batch_has_empty_outputs(tiny_export, name, hotwords):

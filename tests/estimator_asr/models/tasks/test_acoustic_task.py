@@ -122,6 +122,7 @@ def test_without_a_decoder_the_loss_is_that_of_ctc_per_label_that_it_aligns():
     np.testing.assert_allclose(total, [np.log(4), 1], rtol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 def test_nan_at_padding_has_the_loss_and_gradient_of_zeros(tmp_path, padding):
     model = small_models.make_without_dropout(str(tmp_path), "acoustic")

@@ -59,6 +59,7 @@ def test_an_acoustic_model_that_was_trained_can_be_served(tmp_path, encoder, tok
     assert any("part_vectors" in name for name in served) == (token_type == "syllable")
 
 
+@pytest.mark.long
 def test_dropout_and_the_weights_of_losses_do_not_change_the_variables(tmp_path):
     def variables(name, **settings):
         section = config.AcousticConfig(decoder_layers=1, **SMALL, **settings)

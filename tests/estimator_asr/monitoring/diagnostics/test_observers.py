@@ -72,6 +72,7 @@ OF_FLAGS = [
 ]
 
 
+@pytest.mark.long
 def test_train_imports_optional_modules_only_if_a_flag_enables_them():
     code = (
         "import json, sys, estimator_asr.train; packages = ('estimator_asr', 'tfrecord_builder'); "

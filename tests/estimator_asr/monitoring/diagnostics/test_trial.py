@@ -11,6 +11,7 @@ from estimator_asr.inputs import input_fn, splits
 from estimator_asr.monitoring.diagnostics import trial
 
 
+@pytest.mark.long
 def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     kind = "language"  # test_overfit makes steps of both
     model, info, path = small_models.make_model(tmp_path, kind)

@@ -161,6 +161,7 @@ def request_status(connection) -> int:
     return response.status
 
 
+@pytest.mark.long
 def test_an_idle_connection_is_closed_after_idle_seconds(tiny_export):
     with local_server.serve(tiny_export.export_dir, idle_seconds=1.5) as other:
         connection = http.client.HTTPConnection("127.0.0.1", other.port, timeout=30)

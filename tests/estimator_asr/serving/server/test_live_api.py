@@ -417,6 +417,7 @@ class TestServerSentEvents:
         file = ("a.wav", wav_files.encode(waveform))
         return list(client.audio.transcriptions.create(model="asr", file=file, stream=True))
 
+    @pytest.mark.long
     def test_the_client_of_openai_iterates_over_segments(self, client, server, waveform):
         pause = np.zeros(RATE * 2, np.float32)
         speech = np.concatenate([np.resize(waveform, 9 * RATE), pause, np.resize(waveform, 8 * RATE)])

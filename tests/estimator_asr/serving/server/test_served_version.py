@@ -43,6 +43,7 @@ def test_a_version_in_use_keeps_its_session(export_dir):
         version.run("waveform", (), batch)
 
 
+@pytest.mark.long
 def test_an_export_without_the_output_status(export_dir, monkeypatch):
     path = export_dir / "1"
     graph = (path / "saved_model.pb").read_bytes()

@@ -53,6 +53,7 @@ def test_status_is_a_message_of_tensorflow_serving(server, tiny_export):
     assert server.get(f"/v1/models/asr/versions/{version.version}").json() == content
 
 
+@pytest.mark.long
 def test_metadata_is_a_message_of_tensorflow_serving(server, tiny_export):
     content = server.get("/v1/models/asr/metadata").json()
     assert content["model_spec"] == {

@@ -64,6 +64,7 @@ def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
             first.run("waveform", (), [first.make_probe()])
 
 
+@pytest.mark.long
 def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, caplog):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as server:
@@ -105,6 +106,7 @@ def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplo
         programs.wait_until(lambda: server.parts.versions.current.number == "2")
 
 
+@pytest.mark.long
 def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, monkeypatch, caplog):
     """The graph and export.json come first; loading fails until the rest follows after a pause."""
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
