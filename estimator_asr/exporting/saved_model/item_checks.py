@@ -55,7 +55,7 @@ def check_rows(name: str, values: tf.Tensor, others: dict[str, tf.Tensor]) -> tf
     checks = []
     for other, tensor in others.items():
         num_rows, wanted = tf.shape(tensor)[0], tf.shape(values)[0]
-        message = f"E_ROWS: {other} has {{}} rows, expected {{}} as in {name}; send one row per stream"
+        message = f"E_ROWS: {other} has {{}} rows, expected {{}} as in {name}; send one row per item"
         message = tf.strings.format(message, (num_rows, wanted))
         checks.append(tf.debugging.Assert(tf.equal(num_rows, wanted), [message]))
     with tf.control_dependencies(checks):

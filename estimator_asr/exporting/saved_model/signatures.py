@@ -8,6 +8,7 @@
                           | check, cascade
                       outputs
 
+    align, log_probs  waveform and tokens, or a waveform, see alignment.py
     language          pinyin string [batch]; only with a language model
     stream*           pieces of audio, see streams.py; only with a streaming model
 
@@ -27,7 +28,16 @@ import tensorflow as tf
 from estimator_asr.decoding import sequences
 from estimator_asr.decoding.hotwords import in_graph
 from estimator_asr.experiment import model_directory
-from estimator_asr.exporting.saved_model import cascade, item_checks, recogniser, statuses, streams, wav
+from estimator_asr.exporting.saved_model import (
+    alignment,
+    cascade,
+    item_checks,
+    proposals,
+    recogniser,
+    statuses,
+    streams,
+    wav,
+)
 from estimator_asr.models import frozen_encoder, layers
 from tfrecord_builder.audio import audio_files, frontend
 
@@ -61,8 +71,11 @@ def build(
     tensors, features, status = _build_audio_inputs(acoustic.config.frontend)
     hotwords = tensors[recogniser.HOTWORDS] if in_graph.is_possible(acoustic) else None
     rows = [layers.at_least_one(tensor, axis=0) for tensor in (features.values, features.lengths)]
-    outputs = item_checks.clear(cascade.transcribe(acoustic, language, *rows, hotwords), features.status)
-    signatures = {}
+    hypotheses = proposals.find_hypotheses(acoustic, language, *rows, hotwords)
+    outputs = item_checks.clear(cascade.write(acoustic, language, *hypotheses), features.status)
+    waveforms = {key: tensors[key] for key in SIGNATURE_INPUTS["waveform"]}
+    aligned = alignment.build(acoustic, hypotheses.recognition, waveforms, status["waveform"])
+    signatures = {name: Signature(*pair) for name, pair in aligned.items()}
     for name, inputs in SIGNATURE_INPUTS.items():
         values = {**outputs, "status": status[name]}
         signatures[name] = Signature({key: tensors[key] for key in inputs}, values)

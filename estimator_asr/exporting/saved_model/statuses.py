@@ -10,6 +10,7 @@ EMPTY = "empty"
 SILENT = "silent"
 NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
+TOO_MANY_TOKENS = "too_many_tokens"  # returned only by the signature `align`
 UNFINISHED = "unfinished"  # the only status besides ok whose item has a transcript
 
 # Maximum length of an item. Attention over n frames needs n x n numbers per head, which take up about a

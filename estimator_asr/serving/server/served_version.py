@@ -76,7 +76,8 @@ class ServedVersion:
         self.version_dir, self.number = version_dir, name if name.isdecimal() else ""
         self._loaded = recogniser.load_version(version_dir)
         self.info, definitions = self._loaded.info, self._loaded.definitions
-        names = [name for name in definitions if not name.startswith("stream")]
+        # A stream's state and log_probs are too large for JSON.
+        names = [name for name in definitions if not name.startswith("stream") and name != "log_probs"]
         self.definitions = {name: definitions[name] for name in names}
         self.num_users, self._is_retired = 0, False
         try:

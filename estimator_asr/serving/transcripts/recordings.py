@@ -31,11 +31,13 @@ SUFFIXES = (
 class RecordingFile(NamedTuple):
     """A recording: its path ("-" for standard input), and the name from which its output path is made.
 
-    The name is the path without its extension, relative to the folder on the command line.
+    The name is the path without its extension, relative to the folder on the command line. For align, the
+    recording has a file with its text.
     """
 
     path: str
     name: str
+    text_path: str = ""
 
 
 def find(words: Sequence[str]) -> list[RecordingFile]:

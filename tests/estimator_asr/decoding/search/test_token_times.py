@@ -12,13 +12,13 @@ from estimator_asr.decoding.search import token_times
 BLANK = 4
 
 
-def align(log_probs, num_frames, ids, num_tokens):
+def align(log_probs, num_frames, ids, num_tokens, function=token_times.align):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tensors = (
             tf.constant(log_probs, tf.float32),
             *(tf.constant(x, tf.int32) for x in (num_frames, ids, num_tokens)),
         )
-        return session.run(token_times.align(*tensors))
+        return session.run(function(*tensors))
 
 
 def log_softmax(logits):
@@ -58,3 +58,24 @@ def test_an_utterance_without_tokens_has_times_of_zero(num_frames):
 def test_a_batch_without_any_tokens():
     times = align(np.zeros([2, 3, 5]), [3, 0], np.zeros([2, 0]), [0, 0])
     assert times.starts.shape == times.probs.shape == (2, 0)
+
+
+def test_scores_of_tokens_that_are_not_the_most_probable_ones():
+    """The frames are 0, blank, 2, 1, blank; the tokens 0 and 1 leave out 2, and 3 is heard nowhere."""
+    log_probs = log_softmax(6 * np.eye(5)[[[0, BLANK, 2, 1, BLANK]]])
+    found = align(log_probs, [5], [[0, 1]], [2], token_times.align_and_score)
+    assert found.times.ends.tolist() == [[1, 4]]
+    np.testing.assert_allclose(found.scores, [[0, -6]], atol=1e-5)
+    found = align(log_probs, [5], [[0, 3, 2, 1]], [4], token_times.align_and_score)
+    np.testing.assert_allclose(found.scores, [[0, -6, 0, 0]], atol=1e-5)
+    found = align(log_probs, [5], [[0, 2]], [2], token_times.align_and_score)
+    np.testing.assert_allclose(found.scores, [[0, -6]], atol=1e-5)  # frames after the last token
+
+
+def test_scores_do_not_depend_on_padding():
+    rng = np.random.default_rng(2)
+    log_probs = log_softmax(3 * rng.normal(size=[1, 9, 5]))
+    alone = align(log_probs, [9], [[1, 3]], [2], token_times.align_and_score).scores
+    padded = np.pad(log_probs, [[0, 1], [0, 4], [0, 0]], constant_values=np.nan)
+    both = align(padded, [9, 0], [[1, 3, 2], [0, 0, 0]], [2, 0], token_times.align_and_score).scores
+    np.testing.assert_allclose(both, [[*alone[0], 0], [0, 0, 0]], rtol=1e-6)

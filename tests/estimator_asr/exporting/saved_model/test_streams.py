@@ -147,7 +147,7 @@ def test_different_numbers_of_rows_are_refused(version, name):
     state = client.start(1 if name == "state" else 3)
     if name != "state":
         batch[name] = batch[name][:1]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="; send (one row per stream|the true lengths)"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="; send (one row per item|the true lengths)"):
         client.feed(state, batch)
 
 

@@ -119,6 +119,23 @@ def test_hotwords_of_a_request(server, waveforms):
     assert "泥郝" in found["outputs"]["transcript"][0]
 
 
+def test_audio_is_aligned_with_tokens(server, waveforms):
+    instances = [
+        {"waveform": waveforms[1].tolist(), "num_samples": len(waveforms[1]), "tokens": tokens}
+        for tokens in ("ni3 hao3 ma5", "hao3")
+    ]
+    rows = server.predict({"signature_name": "align", "instances": instances}).json()["predictions"]
+    assert [row["tokens.token"] for row in rows] == [["ni3", "hao3", "ma5"], ["hao3", "", ""]]
+    assert rows[0]["tokens.start"] == sorted(rows[0]["tokens.start"]) and rows[0]["status"] == "ok"
+    assert all(score <= 0 for score in rows[0]["tokens.score"])
+
+
+def test_log_probabilities_are_too_large_for_json(server, waveforms):
+    instance = {"waveform": waveforms[1].tolist(), "num_samples": len(waveforms[1])}
+    response = server.predict({"signature_name": "log_probs", "instances": [instance]})
+    assert response.status_code == 400 and "log_probs" in response.json()["error"]
+
+
 def test_concurrent_requests_get_their_own_results(server, waveforms):
     alone = [server.predict({"instances": [to_b64(each)]}).json()["predictions"][0] for each in waveforms]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -36,7 +36,7 @@ def test_files_stay_in_order_and_folders_are_sorted(tmp_path):
     for name in ("b.wav", "a.FLAC", "._a.wav", "a.txt", "sub/c.opus"):
         (tmp_path / name).write_bytes(b"")
     found = recordings.find(["z.wav", str(tmp_path), "-"])
-    assert found == [
+    assert [recording[:2] for recording in found] == [
         ("z.wav", "z"),
         (f"{tmp_path}/a.FLAC", "a"),
         (f"{tmp_path}/b.wav", "b"),
@@ -47,7 +47,7 @@ def test_files_stay_in_order_and_folders_are_sorted(tmp_path):
 
 def test_a_folder_with_a_slash_at_its_end(tmp_path):
     (tmp_path / "a.wav").write_bytes(b"")
-    assert recordings.find([f"{tmp_path}/"]) == [(f"{tmp_path}/a.wav", "a")]
+    assert recordings.find([f"{tmp_path}/"]) == [recordings.RecordingFile(f"{tmp_path}/a.wav", "a")]
 
 
 def test_a_file_named_twice_or_with_its_folder_is_one_recording(tmp_path, monkeypatch):
@@ -56,7 +56,7 @@ def test_a_file_named_twice_or_with_its_folder_is_one_recording(tmp_path, monkey
         (tmp_path / name).write_bytes(b"")
     monkeypatch.chdir(tmp_path)
     found = recordings.find(["sub/b.wav", f"{tmp_path}/sub/b.wav", ".", "./sub/../a.wav"])
-    assert found == [("sub/b.wav", "b"), ("./a.wav", "a")]
+    assert [recording[:2] for recording in found] == [("sub/b.wav", "b"), ("./a.wav", "a")]
 
 
 def test_a_folder_without_audio_is_named(tmp_path):

@@ -1,0 +1,196 @@
+"""Cuts long recordings and their texts into a corpus of utterances, with an exported model.
+
+    python -m estimator_asr.align --saved_model=EXPORT --audio_dir=RECORDINGS --text_dir=TEXTS
+        --output_dir=CORPUS [--min_score=0.5] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
+
+The text of RECORDINGS/a/b.mp3 is TEXTS/a/b.txt: text as it was published, with numbers, headings and
+brackets. CORPUS then contains manifest.tsv for `build --corpus=manifest`, which refers to the recordings by
+start and duration; rejected.tsv, which lists what was left out and why (speech without text, text without
+speech, utterances whose score is low); and .align/, from which the same command continues an interrupted run,
+even with another --runner or --min_score. If a recording cannot be aligned, the reason is printed to standard
+error, the others are aligned, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+from tfrecord_builder.program import lazy_tensorflow
+
+lazy_tensorflow.load_or_exit(__name__)
+
+import tensorflow as tf
+
+from estimator_asr.exporting.saved_model import export_info, recogniser
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.alignment import frame_scores, segments, texts
+from estimator_asr.serving.transcripts import recordings
+from tfrecord_builder import errors
+from tfrecord_builder.building.engines import dispatch
+from tfrecord_builder.data import dataset_info, manifest
+from tfrecord_builder.program import config_flags, program
+from tfrecord_builder.storage import files, locks
+
+_JOB_DIR = ".align"
+_MANIFEST_COLUMNS = ("id", "audio", "text", "pinyin", "start", "duration", "score", "cut")
+_REJECTED_COLUMNS = ("audio", "start", "seconds", "problem", "score", "text", "heard")
+
+
+@dataclasses.dataclass(frozen=True)
+class AlignConfig(config_flags.Checked):
+    """Flags of align."""
+
+    saved_model: str = config_flags.setting(
+        "",
+        "export of a model that recognises speech like that in the recordings",
+        required=True,
+        checkpoints=True,
+    )
+    audio_dir: str = config_flags.setting(
+        "", "folder of recordings, up to ten hours each", required=True, local=True
+    )
+    text_dir: str = config_flags.setting(
+        "", "folder of texts, NAME.txt for the recording NAME.wav, .mp3, .m4a, ...", required=True, local=True
+    )
+    output_dir: str = config_flags.setting("", "directory of the corpus to write", required=True, local=True)
+    min_score: float = config_flags.setting(
+        0.5,
+        "minimum score of the utterances to keep; 1 means that the model alone would have recognised the "
+        "same tokens",
+        minimum=0,
+        maximum=1,
+    )
+    num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
+    runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
+
+
+def main(config: AlignConfig) -> int:
+    tf.get_logger().setLevel("ERROR")
+    version_dir = recogniser.find_version(config.saved_model)
+    info = export_info.load(version_dir)
+    texts.make_tokeniser(info.token_type)  # refuses bpe before any recording is recognised
+    inputs, num_skipped = _find_pairs(os.path.abspath(config.audio_dir), os.path.abspath(config.text_dir))
+    directory = os.path.join(config.output_dir, _JOB_DIR, info.sha256[:12])
+    exports, make_rows = ((version_dir, info.sha256),), functools.partial(segments.make_rows, info.token_type)
+    writer = recording_units.RecordingWriter(directory, exports, frame_scores.FrameScorer, make_rows)
+    files.make_directory(config.output_dir)
+    busy = f"--output_dir: another align is writing to {config.output_dir}; wait until it ends"
+    with locks.exclusive(config.output_dir, busy):
+        _check_usable(config.output_dir)
+        files.make_directory(directory)
+        shared = config.audio_dir, config.text_dir, config.output_dir, version_dir
+        aligned = recording_units.recognise(
+            inputs, writer, "align", config.runner, config.num_workers, tuple(map(os.path.abspath, shared))
+        )
+        for recording, result in zip(inputs, aligned):
+            if result.get("refusal"):
+                print(f"error: {recording.path}: {result['refusal']}", file=sys.stderr)
+        rows = [
+            _judge(row, recording, config)
+            for recording, result in zip(inputs, aligned)
+            for row in result.get("rows", ())
+        ]
+        if rows or manifest.MANIFEST_FILE in files.list_names(config.output_dir):
+            _write(config.output_dir, rows)
+    num_bad = sum(bool(result["problem"] or result.get("refusal")) for result in aligned)
+    return 1 if num_bad or num_skipped else 0
+
+
+def _find_pairs(audio_dir: str, text_dir: str) -> tuple[list[recordings.RecordingFile], int]:
+    """Returns the recordings that have a usable text; prints why other files are skipped, and counts them."""
+    for name, path in (("audio_dir", audio_dir), ("text_dir", text_dir)):
+        if not os.path.isdir(path):
+            raise errors.UserError(f"--{name}={path} is not a directory; pass a folder")
+    recorded = _index(audio_dir, [recording.path for recording in recordings.find([audio_dir])])
+    text_paths = _index(text_dir, files.find_files(text_dir, (".txt",)))
+    pairs, skipped = [], []
+    for name, path in recorded.items():
+        try:
+            if name in text_paths:
+                texts.check(text_paths[name])
+                pairs.append(recordings.RecordingFile(path, name, text_paths[name]))
+            else:
+                skipped.append(f"warning: {path} has no text {name}.txt in --text_dir; it is skipped")
+        except errors.UserError as error:
+            skipped.append(f"error: {error}")
+    alone = (path for name, path in text_paths.items() if name not in recorded)
+    skipped += [
+        f"warning: {path} has no recording of this name in --audio_dir; it is skipped" for path in alone
+    ]
+    for line in skipped:
+        print(line, file=sys.stderr)
+    if not pairs:
+        raise errors.UserError(
+            f"--text_dir={text_dir} has no usable text for any recording in {audio_dir}; the text of "
+            "--audio_dir/SUB/NAME.wav must be --text_dir/SUB/NAME.txt"
+        )
+    return pairs, len(skipped)
+
+
+def _index(directory: str, paths: Sequence[str]) -> dict[str, str]:
+    """Maps names (paths in the directory, without extensions) to paths, without hidden files.
+
+    Raises errors.UserError if two files have the same name.
+    """
+    by_name: dict[str, str] = {}
+    for path in paths:
+        name = os.path.splitext(os.path.relpath(path, directory))[0]
+        other = by_name.setdefault(name, path)
+        if other != path:
+            raise errors.UserError(
+                f"{other} and {path} have the same name apart from the extension, so align cannot tell which "
+                "files belong together; rename or remove one of them"
+            )
+    return {name: path for name, path in by_name.items() if os.path.basename(path)[0] != "."}
+
+
+def _check_usable(output_dir: str) -> None:
+    names = files.list_names(output_dir)
+    if names and _JOB_DIR not in names:
+        raise errors.UserError(
+            f"{output_dir} contains {errors.list_examples(names)}, but was not written by align; choose "
+            "another --output_dir"
+        )
+
+
+def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) -> dict:
+    """Adds the id and paths to an utterance's row, and a problem if its score is low."""
+    low = f"score is below {config.min_score:g}" if row["score"] < config.min_score else ""
+    return {
+        **row,
+        "id": f"{recording.name}-{1000 * row['start']:08.0f}",
+        "audio": recording.path,
+        "duration": row["seconds"],
+        "problem": manifest.find_path_problem(recording.path) or row["problem"] or low,
+    }
+
+
+def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
+    """Writes manifest.tsv and rejected.tsv, and prints how much was kept."""
+    here = os.path.realpath(output_dir)
+    accepted = [{**row, "audio": os.path.relpath(row["audio"], here)} for row in rows if not row["problem"]]
+    path = os.path.join(output_dir, manifest.MANIFEST_FILE)
+    rejected = [row for row in rows if row["problem"]]
+    recordings.save(path, _to_table(_MANIFEST_COLUMNS, accepted))
+    recordings.save(
+        os.path.join(output_dir, dataset_info.REJECTED_FILE), _to_table(_REJECTED_COLUMNS, rejected)
+    )
+    hours = sum(row["seconds"] for row in accepted) / 3600
+    print(f"kept {len(accepted):,} utterances, {hours:.2f} hours: {path}")
+    for problem in sorted({row["problem"] for row in rejected}):
+        seconds = [row["seconds"] for row in rejected if row["problem"] == problem]
+        print(f"rejected {len(seconds):,}, {sum(seconds) / 3600:.2f} hours: {problem}")
+
+
+def _to_table(columns: Sequence[str], rows: Sequence[Mapping]) -> str:
+    lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
+    return "".join("\t".join(map(files.escape_controls, line)) + "\n" for line in lines)
+
+
+if __name__ == "__main__":
+    program.run(main, AlignConfig)

@@ -1,0 +1,6 @@
+"""Aligns recordings with the text that was read or said in them, and cuts both into utterances.
+
+texts reads a text and lists its sentences with their tokens; frame_scores stores what the acoustic model
+hears in a recording; matching finds each sentence in it; forced_alignment finds the times of the tokens;
+segments makes the utterances of a corpus, and lists what was left out.
+"""

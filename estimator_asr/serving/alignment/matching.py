@@ -1,0 +1,112 @@
+"""Finds the sentences of a text among the tokens that were heard in a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+from estimator_asr.serving.alignment import texts
+
+_MIN_HEARD = 0.5  # fraction of a sentence's tokens that must be among those that were heard
+_MIN_UNWRITTEN = 3  # shorter runs of heard tokens without text are not reported
+_MIN_RUN = 3  # matching tokens in a row; unrelated texts have many shorter runs in common
+_MAX_WINDOW_FRAMES = 3000  # one to two minutes
+
+
+class MatchedSentence(NamedTuple):
+    """A sentence that was said, and the range of heard tokens in which it was said."""
+
+    sentence: texts.TextSentence  # phrases in brackets that were not said have no tokens
+    text: str  # the whole sentence as it is written
+    first: int  # index of the first heard token
+    end: int  # index after the last heard token
+
+
+class TextMatch(NamedTuple):
+    """The sentences that were said, those that were not, and speech without text."""
+
+    windows: list[list[MatchedSentence]]  # sentences with no other speech between them
+    unsaid: list[
+        tuple[texts.TextSentence, int]
+    ]  # each with the index of the heard token before which it belongs
+    unwritten: list[tuple[int, int]]  # ranges of heard tokens that are in no sentence
+    agreement: float  # fraction of the tokens, of text or speech, whichever has fewer, in matching runs
+
+
+def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames: Sequence[int]) -> TextMatch:
+    """Compares a text with the tokens that were heard, by the fewest edits.
+
+    rapidfuzz finds the edits with Hyyrö's bit-parallel algorithm in little memory: two lists of 150,000
+    tokens, about ten hours of speech, take seconds.
+
+    Args:
+        sentences: the sentences of the text.
+        heard: the tokens that were heard.
+        frames: the frame in which each heard token begins.
+    """
+    tokens = [token for sentence in sentences for token in sentence.tokens]
+    blocks = Levenshtein.editops(tokens, heard).as_matching_blocks()
+    places = np.full(len(tokens), -1)
+    for block in blocks:
+        places[block.a : block.a + block.size] = np.arange(block.b, block.b + block.size)
+    matched, unsaid = _find_sentences(sentences, places, len(heard))
+    in_runs = sum(block.size for block in blocks if block.size >= _MIN_RUN)
+    agreement = in_runs / max(1, min(len(tokens), len(heard)))
+    return TextMatch(_group(matched, frames), unsaid, _list_unwritten(matched, len(heard)), agreement)
+
+
+def _find_sentences(sentences, places, num_heard):
+    """Returns the matched sentences and the others; places are those of the text's tokens, -1 for none."""
+    matching_places = places[places >= 0]
+    matched, unsaid, start, here = [], [], 0, 0
+    for sentence in sentences:
+        end = start + len(sentence.tokens)
+        said, said_places = _leave_out_brackets(sentence, places[start:end])
+        hits = said_places[said_places >= 0]
+        if len(hits) < max(1, _MIN_HEARD * len(said_places)):
+            unsaid.append((sentence, here))
+        else:
+            # Tokens that were heard as others stand beside those that were heard right, up to the next ones
+            # that belong to other sentences.
+            before, after = int(np.argmax(said_places >= 0)), int(np.argmax(said_places[::-1] >= 0))
+            following = np.searchsorted(matching_places, hits[-1], "right")
+            limit = int(matching_places[following]) if following < len(matching_places) else num_heard
+            first = max(here, int(hits[0]) - before)
+            here = min(limit, int(hits[-1]) + 1 + after)
+            matched.append(MatchedSentence(said, sentence.text, first, here))
+        start = end
+    return matched, unsaid
+
+
+def _leave_out_brackets(sentence, places):
+    """Returns a sentence and its places without the phrases in brackets that were not said."""
+    phrases, said_places, start = [], [], 0
+    for phrase in sentence.phrases:
+        end = start + len(phrase.tokens)
+        num_heard = np.count_nonzero(places[start:end] >= 0)
+        is_silent = phrase.may_be_silent and num_heard < _MIN_HEARD * len(phrase.tokens)
+        phrases.append(phrase._replace(tokens=()) if is_silent else phrase)
+        said_places.append(places[start:start] if is_silent else places[start:end])
+        start = end
+    return texts.TextSentence(tuple(phrases)), np.concatenate(said_places)
+
+
+def _group(matched, frames):
+    """Starts a window where heard tokens lie between two sentences, and before a window becomes too long."""
+    windows: list[list[MatchedSentence]] = []
+    for item in matched:
+        last = windows[-1] if windows else []
+        is_long = last and frames[item.end - 1] - frames[last[0].first] > _MAX_WINDOW_FRAMES
+        if not last or item.first > last[-1].end or is_long:
+            windows.append([])
+        windows[-1].append(item)
+    return windows
+
+
+def _list_unwritten(matched, num_heard):
+    starts = [0, *(item.end for item in matched)]
+    ends = [*(item.first for item in matched), num_heard]
+    return [(start, end) for start, end in zip(starts, ends) if end - start >= _MIN_UNWRITTEN]

@@ -1,0 +1,169 @@
+"""Cuts aligned sentences into utterances of 1 to 15 seconds, in pauses where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.serving.alignment import forced_alignment, matching, texts
+from estimator_asr.serving.transcripts import captions, recordings
+
+SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
+_CONTEXT_SECONDS = 0.4  # an utterance includes up to this much of the pause on each side
+_FRACTION_BEFORE = 0.65  # place of a cut in a short pause: CTC emits a syllable soon after its start
+_LONGEST_SPEECH = LONGEST_SECONDS - 2 * _CONTEXT_SECONDS
+_LONGEST_GAP = 2.0  # seconds between a short sentence and the one with which it is joined
+_MIN_AGREEMENT = 0.1  # see matching.TextMatch
+
+
+class TextSpan(NamedTuple):
+    """Consecutive phrases; start and end are the seconds in which their tokens are emitted."""
+
+    text: str
+    tokens: tuple[str, ...]
+    start: float
+    end: float
+    num_heard: float  # sum over the tokens of exp(score), which is 1 for a token that was heard
+    cut: str  # "sentence" or "phrase", which ends with the span
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+def make_rows(
+    token_type: str, recording: recordings.RecordingFile, transcript: captions.Transcript
+) -> dict[str, object]:
+    """Aligns a recording with its text, and returns the values that recording_units stores for it.
+
+    Returns:
+        rows: the utterances and what was left out, in the order of the recording, as dicts with start,
+        seconds, text, pinyin (only with syllables), heard, score, cut and problem ("" for an utterance).
+        refusal: the reason why the recording cannot be aligned with this text, or "".
+    """
+    heard = forced_alignment.join_segments(transcript.segments)
+    if not heard.tokens:
+        return {"rows": [], "refusal": "no speech was found; remove the recording from --audio_dir"}
+    sentences = texts.read_sentences(recording.text_path, texts.make_tokeniser(token_type))
+    match = matching.match(sentences, heard.tokens, heard.places)
+    if match.agreement < _MIN_AGREEMENT or not match.windows:
+        refusal = (
+            f"{recording.text_path} does not match the speech: only {match.agreement:.0%} of the tokens "
+            f"agree (minimum: {_MIN_AGREEMENT:.0%}); replace it with the text of this recording"
+        )
+        return {"rows": [], "refusal": refusal}
+    rows = [*_list_utterances(heard, match, token_type), *_list_left_out(heard, match)]
+    return {"rows": sorted(rows, key=lambda row: row["start"]), "refusal": ""}
+
+
+def _list_utterances(heard, match, token_type) -> Iterator[dict]:
+    for window, sentences in zip(match.windows, forced_alignment.align(heard, match.windows)):
+        first, last = window[0].first, window[-1].end
+        if not sentences:
+            text = "".join(matched.text for matched in window)
+            yield _describe_range(heard, first, last, "too little or too much audio for the text", text)
+            continue
+        spans = _merge([span for sentence in sentences for span in _divide(_list_phrases(sentence))])
+        before = heard.ends[heard.places[first - 1] + 1] if first else 0.0
+        after = heard.token_starts[last] if last < len(heard.tokens) else heard.ends[-1]
+        ends, starts = [before, *(span.end for span in spans)], [*(span.start for span in spans[1:]), after]
+        for span, end_before, start_after in zip(spans, ends, starts):
+            yield _describe(heard, span, end_before, start_after, token_type)
+
+
+def _list_left_out(heard, match) -> Iterator[dict]:
+    for first, end in match.unwritten:
+        yield _describe_range(heard, first, end, "speech without text")
+    for sentence, place in match.unsaid:
+        yield _describe_range(heard, place, place, "text without speech", sentence.text)
+
+
+def _describe(heard, span, end_before, start_after, token_type) -> dict:
+    start = span.start - min(_CONTEXT_SECONDS, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
+    end = span.end + min(_CONTEXT_SECONDS, _FRACTION_BEFORE * max(0.0, start_after - span.end))
+    first, stop = np.searchsorted(heard.token_starts, (start, end))
+    problem = ""
+    if span.seconds > _LONGEST_SPEECH:
+        problem = f"longer than {LONGEST_SECONDS:g} s, and the text has no mark at which to divide it"
+    elif end - start < SHORTEST_SECONDS:
+        problem = f"shorter than {SHORTEST_SECONDS:g} s"
+    return {
+        "start": round(float(start), 3),
+        "seconds": round(float(end - start), 3),
+        "text": " ".join(span.text.split()),
+        "pinyin": " ".join(span.tokens) if token_type == "syllable" else "",
+        "heard": " ".join(heard.tokens[first:stop]),
+        "score": round(span.num_heard / max(len(span.tokens), int(stop - first)), 3),
+        "cut": span.cut,
+        "problem": problem,
+    }
+
+
+def _describe_range(heard, first, end, problem, text="") -> dict:
+    """Describes what was heard in a range of tokens, which may be empty, that belongs to no utterance."""
+    start = heard.token_starts[first] if first < len(heard.tokens) else heard.ends[-1]
+    stop = heard.ends[heard.places[end - 1] + 1] if end > first else start
+    return {
+        "start": round(float(start), 3),
+        "seconds": round(float(stop - start), 3),
+        "text": text,
+        "pinyin": "",
+        "heard": " ".join(heard.tokens[first:end]),
+        "score": 0.0,
+        "cut": "",
+        "problem": problem,
+    }
+
+
+def _list_phrases(sentence: forced_alignment.AlignedSentence) -> list[TextSpan]:
+    """Returns the phrases of a sentence; those without tokens are written with the phrase before them."""
+    spans: list[TextSpan] = []
+    unsaid, token = "", 0
+    for phrase in sentence.matched.sentence.phrases:
+        if not phrase.tokens:
+            unsaid += phrase.text
+            continue
+        if spans:
+            spans[-1], unsaid = spans[-1]._replace(text=spans[-1].text + unsaid), ""
+        last = token + len(phrase.tokens) - 1
+        times = float(sentence.starts[token]), float(sentence.ends[last])
+        num_heard = float(np.sum(np.exp(sentence.scores[token : last + 1])))
+        spans.append(TextSpan(unsaid + phrase.text, phrase.tokens, *times, num_heard, "phrase"))
+        unsaid, token = "", last + 1
+    spans[-1] = spans[-1]._replace(text=spans[-1].text + unsaid, cut="sentence")
+    return spans
+
+
+def _join(spans: Sequence[TextSpan], text: str) -> TextSpan:
+    tokens = tuple(token for span in spans for token in span.tokens)
+    num_heard = sum(span.num_heard for span in spans)
+    return TextSpan(text, tokens, spans[0].start, spans[-1].end, num_heard, spans[-1].cut)
+
+
+def _divide(spans: list[TextSpan]) -> list[TextSpan]:
+    """Divides a sentence that is too long in its longest pauses between phrases."""
+    joined = _join(spans, "".join(span.text for span in spans))
+    pauses = {
+        spans[i].start - spans[i - 1].end: i
+        for i in range(1, len(spans))
+        if min(spans[i - 1].end - joined.start, joined.end - spans[i].start) >= SHORTEST_SECONDS
+    }
+    if joined.seconds <= _LONGEST_SPEECH or not pauses:
+        return [joined]
+    place = pauses[max(pauses)]
+    return [*_divide(spans[:place]), *_divide(spans[place:])]
+
+
+def _merge(spans: list[TextSpan]) -> list[TextSpan]:
+    """Joins a sentence that is too short with the one before or after it, unless they are far apart."""
+    merged: list[TextSpan] = []
+    for span in spans:
+        last = merged[-1] if merged else span
+        is_short = merged and min(last.seconds, span.seconds) < SHORTEST_SECONDS
+        if is_short and span.start - last.end <= _LONGEST_GAP and span.end - last.start <= _LONGEST_SPEECH:
+            merged[-1] = _join([last, span], captions.join_texts([last.text.strip(), span.text.strip()]))
+        else:
+            merged.append(span)
+    return merged

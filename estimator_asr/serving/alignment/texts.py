@@ -1,0 +1,114 @@
+"""Reads the text of a recording as sentences, which consist of phrases with their tokens.
+
+Text is kept as it is written. Its tokens are what is said: numbers are read, brackets and punctuation are
+silent, and a reference to a footnote, such as [3], has no tokens.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.labels import labelling, normalisation
+
+_LONGEST_PHRASE = 20  # hanzi; text without punctuation is divided into phrases of this length
+_LONGEST_SENTENCE = 60  # tokens; a sentence ends with the phrase that reaches this length
+_FOOTNOTE = re.compile(
+    r"[\[［〔][0-9０-９]{1,3}[\]］〕]|(?<![0-9A-Za-z])[\u00b9\u00b2\u00b3\u2070-\u2079]+|[†‡]"
+)
+# A phrase ends with a mark, and with the quotes and brackets that close after it. A mark between digits (3.5,
+# 8:30, 5-10) and a point within a word end nothing.
+_PHRASE = re.compile(
+    r"(?:[^。！？!?…；;，,、：:—.()（）]|(?<=[0-9])[.,:：—](?=[0-9])|\.(?=\w))*"
+    r"(?:[。！？!?…；;，,、：:—.()（）]+[”’」』\"')）】》]*|$)"
+)
+_SENTENCE_END = re.compile(r"[。！？!?…；;.][”’」』\"')）】》]*\s*$")
+_HANZI = normalisation.HANZI_RUN.pattern[2:-3]  # the characters of [...]+ without the brackets
+_CHUNK = re.compile(
+    rf"(?:[^{_HANZI}]{{0,200}}[{_HANZI}]){{1,{_LONGEST_PHRASE}}}(?:[^{_HANZI}]{{0,200}}$)?|[^{_HANZI}]{{1,200}}"
+)
+
+Tokenise = Callable[[str], tuple[str, ...]]
+
+
+class Phrase(NamedTuple):
+    """A part of a sentence: text as it is written, with the mark that ends it, and its tokens."""
+
+    text: str
+    tokens: tuple[str, ...]
+    may_be_silent: bool = False  # True in brackets, which not every speaker reads
+
+
+class TextSentence(NamedTuple):
+    """A sentence or heading."""
+
+    phrases: tuple[Phrase, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(phrase.text for phrase in self.phrases).strip()
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return tuple(token for phrase in self.phrases for token in phrase.tokens)
+
+
+@functools.lru_cache(maxsize=1)
+def make_tokeniser(token_type: str) -> Tokenise:
+    """Returns a function that converts text to tokens; raises errors.UserError for subwords (bpe)."""
+    if token_type == "bpe":
+        raise errors.UserError(
+            "--saved_model: the model's tokens are subwords (bpe), which align does not support; use a model "
+            "of syllables, initials and finals, or characters"
+        )
+    labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type, numbers="read"))
+    return lambda text: labeller(manifest.Utterance("", None, "", text, "", "train")).tokens
+
+
+def check(path: str) -> None:
+    """Raises errors.UserError if a text cannot be read, its encoding is not supported, or it has no words."""
+    if not any(any(map(str.isalnum, line)) for line in _read_lines(path)):
+        raise errors.UserError(f"{path} contains no words; write what is said in the recording into it")
+
+
+def read_sentences(path: str, tokenise: Tokenise) -> list[TextSentence]:
+    """Returns the sentences of a text file, in which a line break also ends a sentence; see `check`."""
+    return list(split_sentences(_read_lines(path), tokenise))
+
+
+def split_sentences(lines: Iterable[str], tokenise: Tokenise) -> Iterator[TextSentence]:
+    """Yields the sentences that have tokens."""
+    for line in lines:
+        phrases: list[Phrase] = []
+        for text, in_brackets in _split_phrases(line):
+            phrases.append(Phrase(text, tokenise(_FOOTNOTE.sub("", text)), in_brackets))
+            if (
+                _SENTENCE_END.search(text)
+                or sum(len(phrase.tokens) for phrase in phrases) >= _LONGEST_SENTENCE
+            ):
+                yield from _finish(phrases)
+                phrases = []
+        yield from _finish(phrases)
+
+
+def _read_lines(path):
+    return text_files.read_lines(path, "pass a text file")
+
+
+def _split_phrases(line: str) -> Iterator[tuple[str, bool]]:
+    """Yields the phrases of a line, and True for those that begin in brackets."""
+    depth = 0
+    for match in _PHRASE.finditer(line):
+        for chunk in _CHUNK.findall(match[0]):
+            yield chunk, depth > 0
+        depth = max(0, depth + sum((c in "(（") - (c in ")）") for c in match[0]))
+
+
+def _finish(phrases: list[Phrase]) -> Iterator[TextSentence]:
+    if any(phrase.tokens for phrase in phrases):
+        yield TextSentence(tuple(phrases))

@@ -1,0 +1,115 @@
+"""Texts as they are published: what is a sentence, what is said of it, and what cannot be read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from estimator_asr.serving.alignment import texts
+from tfrecord_builder import errors
+
+TOKENISE = texts.make_tokeniser("syllable")
+
+
+def split(*lines):
+    return list(texts.split_sentences(lines, TOKENISE))
+
+
+def test_sentences_end_with_marks_and_lines_and_keep_what_is_written():
+    found = split("第一章 春天", "他说：“真好吧！”然后走了。 好", "", "……")
+    assert [sentence.text for sentence in found] == ["第一章 春天", "他说：“真好吧！”", "然后走了。", "好"]
+    assert [phrase.text for phrase in found[1].phrases] == ["他说：", "“真好吧！”"]
+    assert found[1].tokens == ("ta1", "shuo1", "zhen1", "hao3", "ba5")
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("2026年", "er4 ling2 er4 liu4 nian2"),
+        ("3.5公斤", "san1 dian3 wu3 gong1 jin1"),
+        ("12.5%", "bai3 fen1 zhi1 shi2 er4 dian3 wu3"),
+        ("真好[3]", "zhen1 hao3"),
+        ("真好²", "zhen1 hao3"),
+        ("10m²", "shi2 ping2 fang1 mi3"),
+        ("8：30", "ba1 dian3 san1 shi2 fen1"),
+        ("5—10个", "wu3 dao4 shi2 ge4"),
+        ("2026—2027年", "er4 ling2 er4 liu4 dao4 er4 ling2 er4 qi1 nian2"),
+        ("DVD店", "d v d dian4"),
+        ("說話", "shuo1 hua4"),
+    ],
+)
+def test_tokens_are_what_is_said(text, said):
+    (sentence,) = split(text)
+    assert " ".join(sentence.tokens) == said
+    assert sentence.text == text
+
+
+def test_phrases_in_brackets_may_be_silent():
+    (sentence,) = split("今天（星期六）真好。")
+    assert [(phrase.text, phrase.may_be_silent) for phrase in sentence.phrases] == [
+        ("今天（", False),
+        ("星期六）", True),
+        ("真好。", False),
+    ]
+
+
+def test_text_without_marks_is_divided_into_phrases_and_numbers_stay_whole():
+    (sentence,) = split("一二三四五六七八九十" * 2 + "到2026年")
+    assert [phrase.text for phrase in sentence.phrases] == ["一二三四五六七八九十" * 2, "到2026年"]
+
+
+def test_a_long_line_is_several_sentences():
+    found = split("今天天气真好我们去，" * 3000)
+    assert [len(sentence.tokens) for sentence in found] == [63] * 428 + [36]
+    assert "".join(sentence.text for sentence in found) == "今天天气真好我们去，" * 3000
+
+
+def test_a_long_line_without_hanzi_takes_no_time():
+    start = time.process_time()
+    found = split("3,4 5.6 " * 5000)
+    assert sum(len(sentence.tokens) for sentence in found) > 20000 and time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("text", ["今天。\r\n明天。\r\n", "\ufeff今天。\n\n\t明天。"])
+def test_line_breaks_tabs_and_a_byte_order_mark_are_no_words(tmp_path, text):
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    found = texts.read_sentences(str(tmp_path / "a.txt"), TOKENISE)
+    assert [sentence.tokens for sentence in found] == [("jin1", "tian1"), ("ming2", "tian1")]
+
+
+@pytest.mark.parametrize(
+    "token_type, tokens",
+    [
+        ("toneless", ("jin", "tian")),
+        ("initial_final", ("j", "in1", "t", "ian1")),
+        ("character", ("今", "天")),
+    ],
+)
+def test_other_types_of_tokens(token_type, tokens):
+    (sentence,) = texts.split_sentences(["今天。"], texts.make_tokeniser(token_type))
+    assert sentence.tokens == tokens
+
+
+def test_gb18030_is_read(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("今天的天气不错，我们去公园。\n".encode("gb18030"))
+    (sentence,) = texts.read_sentences(str(path), TOKENISE)
+    assert sentence.tokens[:4] == ("jin1", "tian1", "de5", "tian1")
+
+
+def test_a_text_without_words_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("\n* * *\n")
+    with pytest.raises(errors.UserError, match=r"a\.txt contains no words; write what is said in the"):
+        texts.check(str(tmp_path / "a.txt"))
+
+
+def test_a_text_that_cannot_be_read_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes("今天".encode("big5"))
+    with pytest.raises(errors.UserError, match=r"a\.txt: byte 0 is not UTF-8\. The file must be UTF-8"):
+        texts.check(str(tmp_path / "a.txt"))
+
+
+def test_subwords_are_refused():
+    with pytest.raises(errors.UserError, match=r"tokens are subwords \(bpe\), which align does not support"):
+        texts.make_tokeniser("bpe")

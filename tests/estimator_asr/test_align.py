@@ -1,0 +1,227 @@
+"""python -m estimator_asr.align: an untrained model, and texts made of what it hears."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import types
+
+import numpy as np
+import programs
+import pytest
+import soundfile
+
+from estimator_asr import align
+from estimator_asr.exporting.saved_model import recogniser
+from estimator_asr.serving import recording_units
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import tables
+from tfrecord_builder.storage import locks
+
+HANZI = {"hao3": "好", "ma5": "吗", "ni3": "你", "shi4": "是", "tian1": "天"}
+RATE = 16000
+
+
+@pytest.fixture(scope="module")
+def version(tiny_export):
+    return recogniser.load_version(tiny_export.version_dir)
+
+
+@pytest.fixture(autouse=True)
+def _load_once(tiny_export, version, monkeypatch):
+    monkeypatch.setattr(recogniser, "load_version", {tiny_export.version_dir: version}.get)
+    recording_units.load_export.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def recorded(tiny_export, version, tmp_path_factory):
+    """A folder with a recording of 12 s, and its text in sentences of five hanzi."""
+    path = tmp_path_factory.mktemp("recorded")
+    waveform = np.concatenate([each[-1] for each in tiny_export.utterances.values()] * 2)[: 12 * RATE]
+    (path / "audio" / "sub").mkdir(parents=True)
+    soundfile.write(path / "audio" / "sub" / "a.wav", waveform, RATE, subtype="PCM_16")
+    heard = version.find("waveform").run({"waveform": waveform[None], "num_samples": [len(waveform)]})
+    hanzi = "".join(HANZI.get(token, "") for token in heard["greedy_pinyin"][0].split())
+    sentences = [hanzi[i : i + 5] + "。" for i in range(0, len(hanzi) - 4, 5)]
+    assert len(sentences) > 5
+    (path / "texts" / "sub").mkdir(parents=True)
+    (path / "texts" / "sub" / "a.txt").write_text("\n".join(sentences), encoding="utf-8")
+    return types.SimpleNamespace(path=path, sentences=sentences)
+
+
+@pytest.fixture
+def flags(tiny_export, recorded, tmp_path):
+    folders = {"audio_dir": str(recorded.path / "audio"), "text_dir": str(recorded.path / "texts")}
+    return {"saved_model": tiny_export.export_dir, **folders, "output_dir": str(tmp_path / "out")}
+
+
+def run(flags, **changed):
+    return align.main(align.AlignConfig(**{**flags, **changed}))
+
+
+def read_table(path):
+    header, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    return [dict(zip(header, line)) for line in lines]
+
+
+def test_a_corpus_with_the_text_as_it_was_written(flags, recorded, tmp_path, capsys):
+    assert run(flags, min_score=0.0) == 0
+    rows = read_table(tmp_path / "out" / "manifest.tsv")
+    rejected = read_table(tmp_path / "out" / "rejected.tsv")
+    written = "".join(row["text"] for row in sorted(rows + rejected, key=lambda row: float(row["start"])))
+    assert written == "".join(recorded.sentences)
+    assert list(rows[0]) == ["id", "audio", "text", "pinyin", "start", "duration", "score", "cut"]
+    for row in rows:
+        assert 1 <= float(row["duration"]) <= 15 and float(row["start"]) + float(row["duration"]) <= 12
+        assert row["id"] == f"sub/a-{1000 * float(row['start']):08.0f}" and float(row["score"]) > 0.2
+        assert os.path.samefile(tmp_path / "out" / row["audio"], recorded.path / "audio" / "sub" / "a.wav")
+    utterances = list(tables.list_manifest(str(tmp_path / "out")))
+    assert [utterance.start_seconds for utterance in utterances] == [float(row["start"]) for row in rows]
+    assert f"kept {len(rows)} utterances, 0.00 hours: " in capsys.readouterr().out
+
+
+def test_the_corpus_can_be_built(flags, tmp_path, monkeypatch):
+    assert run(flags, min_score=0.0) == 0
+    words = ["--corpus=manifest", f"--corpus_dir={tmp_path / 'out'}", f"--output_dir={tmp_path / 'data'}"]
+    done = programs.run("tfrecord_builder.build", *words, "--num_workers=1")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "data" / "dataset_info.json").exists()
+
+
+def write_text(path, sentences):
+    """Writes the text of the recording sub/a; returns the flag that names its folder."""
+    (path / "sub").mkdir(parents=True, exist_ok=True)
+    (path / "sub" / "a.txt").write_text("".join(sentences), encoding="utf-8")
+    return {"text_dir": str(path)}
+
+
+def test_another_minimum_score_recognises_nothing_again(flags, recorded, tmp_path, monkeypatch):
+    """One hanzi of each sentence is another."""
+    changed = [f"{sentence[:2]}天{sentence[3:]}" for sentence in recorded.sentences]
+    flags |= write_text(tmp_path / "texts", changed)
+    assert run(flags, min_score=0.0) == 0
+    rows = read_table(tmp_path / "out" / "manifest.tsv")
+    assert len(rows) > 2 and all(0.05 < float(row["score"]) < 1 for row in rows)
+    monkeypatch.setattr(recogniser, "load_version", None)
+    assert run(flags, min_score=1.0) == 0
+    rejected = read_table(tmp_path / "out" / "rejected.tsv")
+    assert sum(row["problem"] == "score is below 1" for row in rejected) == len(rows)
+    assert read_table(tmp_path / "out" / "manifest.tsv") == []
+
+
+def test_a_changed_text_is_aligned_again(flags, recorded, tmp_path):
+    for sentences in (recorded.sentences, recorded.sentences[:-2]):
+        flags |= write_text(tmp_path / "texts", sentences)
+        assert run(flags, min_score=0.0) == 0
+        tables = (read_table(tmp_path / "out" / name) for name in ("manifest.tsv", "rejected.tsv"))
+        assert sum(len(row["text"]) for table in tables for row in table) == 6 * len(sentences)
+
+
+def test_files_without_a_usable_partner_are_named_and_the_others_are_aligned(
+    flags, recorded, tmp_path, capsys
+):
+    for folder, name in (("audio", "a.wav"), ("texts", "a.txt")):
+        (tmp_path / folder / "sub").mkdir(parents=True)
+        os.symlink(recorded.path / folder / "sub" / name, tmp_path / folder / "sub" / name)
+    for name in ("b.wav", "d.wav", "._e.wav", "c.txt", "d.txt", "._e.txt"):
+        (tmp_path / ("audio" if name.endswith("wav") else "texts") / name).write_bytes(b"")
+    folders = {"audio_dir": str(tmp_path / "audio"), "text_dir": str(tmp_path / "texts")}
+    assert run(flags, **folders, min_score=0.0) == 1
+    assert [line for line in capsys.readouterr().err.splitlines() if str(tmp_path) in line] == [
+        f"warning: {tmp_path}/audio/b.wav has no text b.txt in --text_dir; it is skipped",
+        f"error: {tmp_path}/texts/d.txt contains no words; write what is said in the recording into it",
+        f"warning: {tmp_path}/texts/c.txt has no recording of this name in --audio_dir; it is skipped",
+    ]
+    assert read_table(tmp_path / "out" / "manifest.tsv")
+
+
+def test_two_recordings_of_one_name_are_refused(flags, tmp_path):
+    (tmp_path / "audio" / "sub").mkdir(parents=True)
+    for name in ("a.wav", "a.mp3"):
+        (tmp_path / "audio" / "sub" / name).touch()
+    with pytest.raises(
+        errors.UserError, match="sub/a.* and .*sub/a.* have the same name apart from the exten"
+    ):
+        run(flags, audio_dir=str(tmp_path / "audio"))
+
+
+def test_the_text_of_another_recording_leaves_an_empty_corpus_at_most(flags, recorded, tmp_path, capsys):
+    other = ["中国人民银行成立于一九四八年十二月一日。"]
+    assert run(flags, **write_text(tmp_path / "texts", other)) == 1
+    sentence = (
+        "a.txt does not match the speech: only 0% of the tokens agree (minimum: 10%); replace it with the"
+    )
+    assert sentence in capsys.readouterr().err
+    assert os.listdir(tmp_path / "out") == [".align"]
+    assert run(flags, **write_text(tmp_path / "texts", recorded.sentences), min_score=0.0) == 0
+    assert run(flags, **write_text(tmp_path / "texts", other)) == 1
+    assert read_table(tmp_path / "out" / "manifest.tsv") == []  # not that of the earlier text
+
+
+def test_a_path_that_a_manifest_cannot_contain_is_rejected(flags, recorded, tmp_path):
+    for folder, name in (("audio", "a.wav"), ("texts", "a.txt")):
+        (tmp_path / folder).mkdir()
+        os.symlink(recorded.path / folder / "sub" / name, tmp_path / folder / f"a\tb{name[1:]}")
+    folders = {"audio_dir": str(tmp_path / "audio"), "text_dir": str(tmp_path / "texts")}
+    assert run(flags, **folders, min_score=0.0) == 0
+    problems = {row["problem"] for row in read_table(tmp_path / "out" / "rejected.tsv")}
+    assert problems == {"path contains a tab, a line break or bytes that are not UTF-8"}
+
+
+@pytest.mark.long
+def test_two_processes_write_the_bytes_of_one_and_a_broken_recording_changes_nothing(
+    flags, recorded, tmp_path, tiny_export, capfd
+):
+    for number in range(5):
+        for folder, name in (("audio", "a.wav"), ("texts", "a.txt")):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            os.symlink(recorded.path / folder / "sub" / name, tmp_path / folder / f"{number}{name[1:]}")
+    (tmp_path / "audio" / "2.wav").unlink()
+    (tmp_path / "audio" / "2.wav").write_text("no audio")
+    words = [f"--saved_model={tiny_export.export_dir}", f"--audio_dir={tmp_path / 'audio'}", "--min_score=0"]
+    words.append(f"--text_dir={tmp_path / 'texts'}")
+    tables = []
+    for workers in (1, 2):
+        out = tmp_path / f"out{workers}"
+        command = [sys.executable, "-m", "estimator_asr.align", *words]
+        command += [f"--output_dir={out}", f"--num_workers={workers}"]
+        done = subprocess.run(command, cwd=programs.ROOT, capture_output=True, text=True)
+        assert done.returncode == 1 and "2.wav: the file cannot be read as WAV" in done.stderr
+        tables.append([(out / name).read_bytes() for name in ("manifest.tsv", "rejected.tsv")])
+    assert tables[0] == tables[1]
+    starts = {row["id"][:1] for row in read_table(tmp_path / "out1" / "manifest.tsv")}
+    assert starts == {"0", "1", "3", "4"}
+
+
+def test_another_align_in_the_directory_is_refused(flags, tmp_path):
+    (tmp_path / "out").mkdir()
+    with locks.exclusive(str(tmp_path / "out"), "busy"):
+        with pytest.raises(
+            errors.UserError, match="--output_dir: another align is writing to .*out; wait until"
+        ):
+            run(flags)
+
+
+def test_folders_that_do_not_fit_are_refused(flags, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(errors.UserError, match="--text_dir=.*empty has no usable text for any recording in "):
+        run(flags, text_dir=str(tmp_path / "empty"))
+    with pytest.raises(errors.UserError, match="--text_dir=.*none is not a directory; pass a folder"):
+        run(flags, text_dir=str(tmp_path / "none"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    with pytest.raises(errors.UserError, match="out contains mine, but was not written by align; choose"):
+        run(flags)
+
+
+def test_an_export_of_an_earlier_release_is_refused(flags, version, monkeypatch):
+    old = {name: value for name, value in version.definitions.items() if name != "log_probs"}
+    monkeypatch.setattr(
+        recogniser, "load_version", lambda path: dataclasses.replace(version, definitions=old)
+    )
+    with pytest.raises(
+        errors.UserError, match="earlier release, without the signature log_probs; export the"
+    ):
+        run(flags)
