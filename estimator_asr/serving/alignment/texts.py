@@ -59,15 +59,21 @@ class TextSentence(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def make_tokeniser(token_type: str) -> Tokenise:
-    """Returns a function that converts text to tokens; raises errors.UserError for subwords (bpe)."""
+def make_labeller(token_type: str) -> Callable[[str], labelling.Labels]:
+    """Returns a function that labels text; raises errors.UserError for subwords (bpe)."""
     if token_type == "bpe":
         raise errors.UserError(
-            "--saved_model: the model's tokens are subwords (bpe), which align does not support; use a model "
-            "of syllables, initials and finals, or characters"
+            "the tokens of the model are subwords (bpe), with which text cannot be aligned; use a model of "
+            "syllables, initials and finals, or characters"
         )
     labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type, numbers="read"))
-    return lambda text: labeller(manifest.Utterance("", None, "", text, "", "train")).tokens
+    return lambda text: labeller(manifest.Utterance("", None, "", _FOOTNOTE.sub("", text), "", "train"))
+
+
+def make_tokeniser(token_type: str) -> Tokenise:
+    """Returns a function that converts text to tokens; see make_labeller."""
+    label = make_labeller(token_type)
+    return lambda text: label(text).tokens
 
 
 def check(path: str) -> None:
@@ -86,7 +92,7 @@ def split_sentences(lines: Iterable[str], tokenise: Tokenise) -> Iterator[TextSe
     for line in lines:
         phrases: list[Phrase] = []
         for text, in_brackets in _split_phrases(line):
-            phrases.append(Phrase(text, tokenise(_FOOTNOTE.sub("", text)), in_brackets))
+            phrases.append(Phrase(text, tokenise(text), in_brackets))
             if (
                 _SENTENCE_END.search(text)
                 or sum(len(phrase.tokens) for phrase in phrases) >= _LONGEST_SENTENCE

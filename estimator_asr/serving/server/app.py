@@ -14,6 +14,7 @@ from starlette import applications, exceptions, requests, responses, routing
 from starlette.types import ASGIApp
 
 from estimator_asr.serving.server import (
+    align_api,
     api_errors,
     live_api,
     metrics,
@@ -49,6 +50,7 @@ def build(
         *tensorflow_api.TensorFlowApi(parts).list_routes(),
         *openai_api.OpenAIApi(parts).list_routes(),
         *live_api.LiveApi(parts).list_routes(),
+        *align_api.AlignApi(parts).list_routes(),
         routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
         *_list_page_routes(_PAGE_DIR, "/page/"),

@@ -57,6 +57,7 @@ class Form(NamedTuple):
     granularities: tuple[str, ...]
     hotwords: tuple[str, ...]
     is_streamed: bool
+    text: str = ""  # used by /v1/align only
 
 
 async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
@@ -109,7 +110,8 @@ async def _read(form: datastructures.FormData) -> Form:
     hotwords = read_hotwords(fields["hotwords"] + fields["keywords"])
     granularities = tuple(fields["timestamp_granularities"])
     is_streamed = fields["stream"][-1:] in (["true"], ["True"])
-    return Form(await file.read(), formats[-1], granularities, hotwords, is_streamed)
+    text = "\n".join(fields["text"])
+    return Form(await file.read(), formats[-1], granularities, hotwords, is_streamed, text)
 
 
 def read_hotwords(texts: list[str]) -> tuple[str, ...]:
