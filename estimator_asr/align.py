@@ -81,7 +81,7 @@ def main(config: AlignConfig) -> int:
     files.make_directory(config.output_dir)
     busy = f"--output_dir: another align is writing to {config.output_dir}; wait until it ends"
     with locks.exclusive(config.output_dir, busy):
-        _check_usable(config.output_dir)
+        recording_units.check_output_dir(config.output_dir, _JOB_DIR, "align")
         files.make_directory(directory)
         shared = config.audio_dir, config.text_dir, config.output_dir, version_dir
         aligned = recording_units.recognise(
@@ -149,15 +149,6 @@ def _index(directory: str, paths: Sequence[str]) -> dict[str, str]:
     return {name: path for name, path in by_name.items() if os.path.basename(path)[0] != "."}
 
 
-def _check_usable(output_dir: str) -> None:
-    names = files.list_names(output_dir)
-    if names and _JOB_DIR not in names:
-        raise errors.UserError(
-            f"{output_dir} contains {errors.list_examples(names)}, but was not written by align; choose "
-            "another --output_dir"
-        )
-
-
 def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) -> dict:
     """Adds the id and paths to an utterance's row, and a problem if its score is low."""
     low = f"score is below {config.min_score:g}" if row["score"] < config.min_score else ""
@@ -174,22 +165,17 @@ def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
     """Writes manifest.tsv and rejected.tsv, and prints how much was kept."""
     here = os.path.realpath(output_dir)
     accepted = [{**row, "audio": os.path.relpath(row["audio"], here)} for row in rows if not row["problem"]]
-    path = os.path.join(output_dir, manifest.MANIFEST_FILE)
-    rejected = [row for row in rows if row["problem"]]
-    recordings.save(path, _to_table(_MANIFEST_COLUMNS, accepted))
-    recordings.save(
-        os.path.join(output_dir, dataset_info.REJECTED_FILE), _to_table(_REJECTED_COLUMNS, rejected)
+    path, rejected_path = (
+        os.path.join(output_dir, name) for name in (manifest.MANIFEST_FILE, dataset_info.REJECTED_FILE)
     )
+    rejected = [row for row in rows if row["problem"]]
+    recordings.save_table(path, _MANIFEST_COLUMNS, accepted)
+    recordings.save_table(rejected_path, _REJECTED_COLUMNS, rejected)
     hours = sum(row["seconds"] for row in accepted) / 3600
     print(f"kept {len(accepted):,} utterances, {hours:.2f} hours: {path}")
     for problem in sorted({row["problem"] for row in rejected}):
         seconds = [row["seconds"] for row in rejected if row["problem"] == problem]
         print(f"rejected {len(seconds):,}, {sum(seconds) / 3600:.2f} hours: {problem}")
-
-
-def _to_table(columns: Sequence[str], rows: Sequence[Mapping]) -> str:
-    lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
-    return "".join("\t".join(map(files.escape_controls, line)) + "\n" for line in lines)
 
 
 if __name__ == "__main__":

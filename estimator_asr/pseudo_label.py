@@ -94,7 +94,7 @@ def main(config: PseudoLabelConfig) -> int:
     files.make_directory(config.output_dir)
     busy = f"--output_dir: another pseudo_label is writing to {config.output_dir}; wait until it ends"
     with locks.exclusive(config.output_dir, busy):
-        _check_usable(config.output_dir)
+        recording_units.check_output_dir(config.output_dir, _JOB_DIR, "pseudo_label")
         files.make_directory(directory)
         limits = config.max_disagreement, _choose_confidence(config, exports[0][0])
         shared = audio_dir, config.output_dir, *(version_dir for version_dir, _ in exports)
@@ -111,15 +111,6 @@ def main(config: PseudoLabelConfig) -> int:
             _judge(row, audio_dir, limits)
         _write(config.output_dir, rows)
     return 1 if any(decoding["problem"] for decoding in decoded) else 0
-
-
-def _check_usable(output_dir: str) -> None:
-    names = files.list_names(output_dir)
-    if names and _JOB_DIR not in names:
-        raise errors.UserError(
-            f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version of "
-            "pseudo_label; choose another --output_dir"
-        )
 
 
 def _judge(row: dict, audio_dir: str, limits: tuple[float, float]) -> None:
@@ -203,9 +194,8 @@ def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
     accepted = [row for row in rows if not row["problem"]]
     with files.writing(path) as temporary:
         manifest.write_manifest(temporary, map(_to_utterance, accepted))
-    lines = [_COLUMNS, *([str(row[name]) for name in _COLUMNS] for row in rows if row["problem"])]
-    text = "".join("\t".join(map(files.escape_controls, line)) + "\n" for line in lines)
-    recordings.save(os.path.join(output_dir, dataset_info.REJECTED_FILE), text)
+    rejected = (row for row in rows if row["problem"])
+    recordings.save_table(os.path.join(output_dir, dataset_info.REJECTED_FILE), _COLUMNS, rejected)
     hours = [sum(row["seconds"] for row in group) / 3600 for group in (accepted, rows)]
     counts = f"{len(accepted):,} of {len(rows):,} utterances, {hours[0]:.2f} of {hours[1]:.2f} hours"
     print(f"kept {counts}: {path}")

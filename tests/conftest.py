@@ -35,8 +35,12 @@ os.environ["XDG_CACHE_HOME"] = _cache.name
 # Begun first: at the end, one alone would leave the other cores idle.
 _FIRST = (
     "test_main",
+    "test_train_replicas",
     "test_workers",
     "test_resume",
+    "test_encode",
+    "test_remote_data",
+    "test_examples",
     "test_replicas",
     "test_train",
     "test_stopping",

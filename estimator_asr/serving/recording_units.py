@@ -154,6 +154,16 @@ def recognise(
     return [rows[signature] for _, signature in signed]
 
 
+def check_output_dir(output_dir: str, job_dir: str, program: str) -> None:
+    """Raises errors.UserError if a directory has files, but not the folder `job_dir` of a program's rows."""
+    names = files.list_names(output_dir)
+    if names and job_dir not in names:
+        raise errors.UserError(
+            f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version of "
+            f"{program}; choose another --output_dir"
+        )
+
+
 def _show_seconds(on_progress, number, rejected, seconds, total):
     on_progress(number + min(seconds / (total or math.inf), 1), len(rejected))
 

@@ -212,7 +212,9 @@ def test_folders_that_do_not_fit_are_refused(flags, tmp_path):
         run(flags, text_dir=str(tmp_path / "none"))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    with pytest.raises(errors.UserError, match="out contains mine, but was not written by align; choose"):
+    with pytest.raises(
+        errors.UserError, match="out contains mine, but was not written by this version of align; choose"
+    ):
         run(flags)
 
 

@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
@@ -185,6 +185,12 @@ def plan_outputs(
                     f"of {source}; rename the folder of {source}"
                 )
     return list(sources)
+
+
+def save_table(path: str, columns: Sequence[str], rows: Iterable[Mapping]) -> None:
+    """Writes a table with a header line and tabs between the columns, either completely or not at all."""
+    lines = [columns, *([str(row[name]) for name in columns] for row in rows)]
+    save(path, "".join("\t".join(map(files.escape_controls, line)) + "\n" for line in lines))
 
 
 def save(path: str, text: str) -> None:
