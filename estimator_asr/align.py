@@ -1,7 +1,7 @@
 """Cuts long recordings and their texts into a corpus of utterances, with an exported model.
 
-    python -m estimator_asr.align --saved_model=EXPORT --audio_dir=RECORDINGS --text_dir=TEXTS
-        --output_dir=CORPUS [--min_score=0.5] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
+    python -m estimator_asr.align --saved_model=EXPORT --output_dir=CORPUS
+        --audio_dir=RECORDINGS --text_dir=TEXTS | --pairs=FILE [--min_score=0.5] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
 
 The text of RECORDINGS/a/b.mp3 is TEXTS/a/b.txt: text as it was published, with numbers, headings and
 brackets. CORPUS then contains manifest.tsv for `build --corpus=manifest`, which refers to the recordings by
@@ -51,11 +51,17 @@ class AlignConfig(config_flags.Checked):
         required=True,
         checkpoints=True,
     )
-    audio_dir: str = config_flags.setting(
-        "", "folder of recordings, up to ten hours each", required=True, local=True
+    audio_dir: Optional[str] = config_flags.setting(
+        None, "folder of recordings, up to ten hours each", local=True
     )
-    text_dir: str = config_flags.setting(
-        "", "folder of texts, NAME.txt for the recording NAME.wav, .mp3, .m4a, ...", required=True, local=True
+    text_dir: Optional[str] = config_flags.setting(
+        None, "folder of texts, NAME.txt for the recording NAME.wav, .mp3, .m4a, ...", local=True
+    )
+    pairs: Optional[str] = config_flags.setting(
+        None,
+        "instead of --audio_dir and --text_dir: file with a recording and its text on each line, separated "
+        "by a tab; paths are relative to the file's directory",
+        local=True,
     )
     output_dir: str = config_flags.setting("", "directory of the corpus to write", required=True, local=True)
     min_score: float = config_flags.setting(
@@ -68,13 +74,19 @@ class AlignConfig(config_flags.Checked):
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
+    def __post_init__(self):
+        super().__post_init__()
+        folders = self.audio_dir, self.text_dir
+        if any(folders) if self.pairs else not all(folders):
+            raise errors.UserError("align: pass either --audio_dir and --text_dir, or --pairs")
+
 
 def main(config: AlignConfig) -> int:
     tf.get_logger().setLevel("ERROR")
     version_dir = recogniser.find_version(config.saved_model)
     info = export_info.load(version_dir)
     texts.make_tokeniser(info.token_type)  # refuses bpe before any recording is recognised
-    inputs, num_skipped = _find_pairs(os.path.abspath(config.audio_dir), os.path.abspath(config.text_dir))
+    inputs, num_skipped = _find_pairs(config)
     directory = os.path.join(config.output_dir, _JOB_DIR, info.sha256[:12])
     exports, make_rows = ((version_dir, info.sha256),), functools.partial(segments.make_rows, info.token_type)
     writer = recording_units.RecordingWriter(directory, exports, frame_scores.FrameScorer, make_rows)
@@ -83,9 +95,10 @@ def main(config: AlignConfig) -> int:
     with locks.exclusive(config.output_dir, busy):
         recording_units.check_output_dir(config.output_dir, _JOB_DIR, "align")
         files.make_directory(directory)
-        shared = config.audio_dir, config.text_dir, config.output_dir, version_dir
+        folders = {os.path.dirname(path) for pair in inputs for path in (pair.path, pair.text_path)}
+        shared = *sorted(folders), os.path.abspath(config.output_dir), os.path.abspath(version_dir)
         aligned = recording_units.recognise(
-            inputs, writer, "align", config.runner, config.num_workers, tuple(map(os.path.abspath, shared))
+            inputs, writer, "align", config.runner, config.num_workers, shared
         )
         for recording, result in zip(inputs, aligned):
             if result.get("refusal"):
@@ -101,35 +114,50 @@ def main(config: AlignConfig) -> int:
     return 1 if num_bad or num_skipped else 0
 
 
-def _find_pairs(audio_dir: str, text_dir: str) -> tuple[list[recordings.RecordingFile], int]:
+def _find_pairs(config: AlignConfig) -> tuple[list[recordings.RecordingFile], int]:
     """Returns the recordings that have a usable text; prints why other files are skipped, and counts them."""
+    if config.pairs:
+        pairs, skipped = [recordings.RecordingFile(*row) for row in texts.read_pairs(config.pairs)], []
+    else:
+        pairs, skipped = _find_in_folders(config.audio_dir, config.text_dir)
+    usable = []
+    for pair in pairs:
+        try:
+            texts.check(pair.text_path)
+            usable.append(pair)
+        except errors.UserError as error:
+            skipped.append(f"error: {error}")
+    for line in skipped:
+        print(line, file=sys.stderr)
+    if not usable:
+        where = f"--pairs={config.pairs}" if config.pairs else f"--text_dir={config.text_dir}"
+        raise errors.UserError(
+            f"{where} has no usable text for any recording; the text of --audio_dir/SUB/NAME.wav must be "
+            "--text_dir/SUB/NAME.txt, or stand beside the recording in --pairs"
+        )
+    return usable, len(skipped)
+
+
+def _find_in_folders(audio_dir: str, text_dir: str) -> tuple[list[recordings.RecordingFile], list[str]]:
+    """Returns the recordings that have a text, and a warning for each other file."""
     for name, path in (("audio_dir", audio_dir), ("text_dir", text_dir)):
         if not os.path.isdir(path):
             raise errors.UserError(f"--{name}={path} is not a directory; pass a folder")
-    recorded = _index(audio_dir, [recording.path for recording in recordings.find([audio_dir])])
-    text_paths = _index(text_dir, files.find_files(text_dir, (".txt",)))
-    pairs, skipped = [], []
-    for name, path in recorded.items():
-        try:
-            if name in text_paths:
-                texts.check(text_paths[name])
-                pairs.append(recordings.RecordingFile(path, name, text_paths[name]))
-            else:
-                skipped.append(f"warning: {path} has no text {name}.txt in --text_dir; it is skipped")
-        except errors.UserError as error:
-            skipped.append(f"error: {error}")
-    alone = (path for name, path in text_paths.items() if name not in recorded)
-    skipped += [
-        f"warning: {path} has no recording of this name in --audio_dir; it is skipped" for path in alone
+    audio_dir, text_dir = os.path.abspath(audio_dir), os.path.abspath(text_dir)
+    audio = _index(audio_dir, [recording.path for recording in recordings.find([audio_dir])])
+    written = _index(text_dir, files.find_files(text_dir, (".txt",)))
+    pairs = [recordings.RecordingFile(audio[name], name, written[name]) for name in audio if name in written]
+    warnings = [
+        f"warning: {path} has no text {name}.txt in --text_dir; it is skipped"
+        for name, path in audio.items()
+        if name not in written
     ]
-    for line in skipped:
-        print(line, file=sys.stderr)
-    if not pairs:
-        raise errors.UserError(
-            f"--text_dir={text_dir} has no usable text for any recording in {audio_dir}; the text of "
-            "--audio_dir/SUB/NAME.wav must be --text_dir/SUB/NAME.txt"
-        )
-    return pairs, len(skipped)
+    warnings += [
+        f"warning: {path} has no recording of this name in --audio_dir; it is skipped"
+        for name, path in written.items()
+        if name not in audio
+    ]
+    return pairs, warnings
 
 
 def _index(directory: str, paths: Sequence[str]) -> dict[str, str]:

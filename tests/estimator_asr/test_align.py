@@ -137,6 +137,38 @@ def test_files_without_a_usable_partner_are_named_and_the_others_are_aligned(
     assert read_table(tmp_path / "out" / "manifest.tsv")
 
 
+def test_a_list_of_recordings_and_texts(flags, recorded, tmp_path, capsys):
+    (tmp_path / "list.tsv").write_text(
+        f"{recorded.path}/audio/sub/a.wav\t{recorded.path}/texts/sub/a.txt\n\nnone.wav\tnone.txt\n"
+    )
+    flags |= {"audio_dir": None, "text_dir": None, "pairs": str(tmp_path / "list.tsv")}
+    assert run(flags, min_score=0.0) == 1
+    assert f"error: {tmp_path}/none.txt: file does not exist; pass a text file" in capsys.readouterr().err
+    rows = read_table(tmp_path / "out" / "manifest.tsv")
+    assert rows and {row["id"].rpartition("-")[0] for row in rows} == {f"{recorded.path}/audio/sub/a"}
+
+
+@pytest.mark.parametrize(
+    "lines, problem",
+    [
+        ("a.wav\ta.txt\na.mp3\tb.txt", "line 2 names a recording again"),
+        ("a.wav", "line 1 is not a recording and a text"),
+        ("a.wav\ta.txt\tb.txt", "line 1 is not a recording and a text"),
+    ],
+)
+def test_a_list_that_is_invalid_is_refused(flags, tmp_path, lines, problem):
+    (tmp_path / "list.tsv").write_text(lines)
+    flags |= {"audio_dir": None, "text_dir": None, "pairs": str(tmp_path / "list.tsv")}
+    with pytest.raises(errors.UserError, match=f"list.tsv: {problem}; write one recording and its text, sep"):
+        run(flags)
+
+
+def test_folders_and_a_list_exclude_each_other(flags):
+    for changed in ({"pairs": "list.tsv"}, {"text_dir": None}):
+        with pytest.raises(errors.UserError, match="pass either --audio_dir and --text_dir, or --pairs"):
+            run(flags, **changed)
+
+
 def test_two_recordings_of_one_name_are_refused(flags, tmp_path):
     (tmp_path / "audio" / "sub").mkdir(parents=True)
     for name in ("a.wav", "a.mp3"):
@@ -206,7 +238,7 @@ def test_another_align_in_the_directory_is_refused(flags, tmp_path):
 
 def test_folders_that_do_not_fit_are_refused(flags, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(errors.UserError, match="--text_dir=.*empty has no usable text for any recording in "):
+    with pytest.raises(errors.UserError, match="--text_dir=.*empty has no usable text for any recording;"):
         run(flags, text_dir=str(tmp_path / "empty"))
     with pytest.raises(errors.UserError, match="--text_dir=.*none is not a directory; pass a folder"):
         run(flags, text_dir=str(tmp_path / "none"))

@@ -7,6 +7,7 @@ silent, and a reference to a footnote, such as [3], has no tokens.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -80,6 +81,29 @@ def check(path: str) -> None:
     """Raises errors.UserError if a text cannot be read, its encoding is not supported, or it has no words."""
     if not any(any(map(str.isalnum, line)) for line in _read_lines(path)):
         raise errors.UserError(f"{path} contains no words; write what is said in the recording into it")
+
+
+def read_pairs(path: str) -> list[tuple[str, str, str]]:
+    """Returns path, name and text path of each recording in a list; raises errors.UserError if it is invalid.
+
+    The name is the path of the recording as it is written, without its extension.
+    """
+    rows: dict[str, tuple[str, str, str]] = {}
+    for number, line in enumerate(_read_lines(path), 1):
+        columns = [column.strip() for column in line.split("\t")]
+        if not line.strip():
+            continue
+        name = os.path.splitext(columns[0])[0]
+        if len(columns) != 2 or not all(columns) or name in rows:
+            problem = "names a recording again" if name in rows else "is not a recording and a text"
+            raise errors.UserError(
+                f"{path}: line {number} {problem}; write one recording and its text, separated by a tab, on "
+                "each line"
+            )
+        here = os.path.dirname(os.path.abspath(path))
+        audio, text = (os.path.join(here, column) for column in columns)
+        rows[name] = audio, name, text
+    return list(rows.values())
 
 
 def read_sentences(path: str, tokenise: Tokenise) -> list[TextSentence]:
