@@ -131,8 +131,8 @@ def test_files_without_a_usable_partner_are_named_and_the_others_are_aligned(
     assert run(flags, **folders, min_score=0.0) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if str(tmp_path) in line] == [
         f"warning: {tmp_path}/audio/b.wav has no text b.txt in --text_dir; it is skipped",
-        f"error: {tmp_path}/texts/d.txt contains no words; write what is said in the recording into it",
         f"warning: {tmp_path}/texts/c.txt has no recording of this name in --audio_dir; it is skipped",
+        f"error: {tmp_path}/texts/d.txt contains no words; write what is said in the recording into it",
     ]
     assert read_table(tmp_path / "out" / "manifest.tsv")
 
