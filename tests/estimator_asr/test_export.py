@@ -126,7 +126,9 @@ def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_
 
     def clear_wrongly(outputs, status):
         outputs = clear(outputs, status)
-        return {**outputs, "transcript": tf.strings.join([outputs["transcript"], "错"])}
+        if "transcript" in outputs:  # unlike align and log_probs
+            outputs["transcript"] = tf.strings.join([outputs["transcript"], "错"])
+        return outputs
 
     monkeypatch.setattr(signatures.item_checks, "clear", clear_wrongly)
     with pytest.raises(
