@@ -11,9 +11,9 @@ from estimator_asr.serving.alignment import forced_alignment, matching, texts
 from estimator_asr.serving.transcripts import captions, recordings
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
-_CONTEXT_SECONDS = 0.4  # an utterance includes up to this much of the pause on each side
+_SECONDS_BEFORE, _SECONDS_AFTER = 0.4, 0.6  # an utterance includes up to this much of the pause on each side
 _FRACTION_BEFORE = 0.65  # place of a cut in a short pause: CTC emits a syllable soon after its start
-_LONGEST_SPEECH = LONGEST_SECONDS - 2 * _CONTEXT_SECONDS
+_LONGEST_SPEECH = LONGEST_SECONDS - _SECONDS_BEFORE - _SECONDS_AFTER
 _LONGEST_GAP = 2.0  # seconds between a short sentence and the one with which it is joined
 _MIN_AGREEMENT = 0.1  # see matching.TextMatch
 
@@ -81,8 +81,8 @@ def _list_left_out(heard, match) -> Iterator[dict]:
 
 
 def _describe(heard, span, end_before, start_after, token_type) -> dict:
-    start = span.start - min(_CONTEXT_SECONDS, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
-    end = span.end + min(_CONTEXT_SECONDS, _FRACTION_BEFORE * max(0.0, start_after - span.end))
+    start = span.start - min(_SECONDS_BEFORE, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
+    end = span.end + min(_SECONDS_AFTER, _FRACTION_BEFORE * max(0.0, start_after - span.end))
     first, stop = np.searchsorted(heard.token_starts, (start, end))
     problem = ""
     if span.seconds > _LONGEST_SPEECH:
