@@ -145,16 +145,18 @@ def _find_in_folders(audio_dir: str, text_dir: str) -> tuple[list[recordings.Rec
             raise errors.UserError(f"--{name}={path} is not a directory; pass a folder")
     audio_dir, text_dir = os.path.abspath(audio_dir), os.path.abspath(text_dir)
     audio = _index(audio_dir, [recording.path for recording in recordings.find([audio_dir])])
-    written = _index(text_dir, files.find_files(text_dir, (".txt",)))
-    pairs = [recordings.RecordingFile(audio[name], name, written[name]) for name in audio if name in written]
+    text_paths = _index(text_dir, files.find_files(text_dir, (".txt",)))
+    pairs = [
+        recordings.RecordingFile(audio[name], name, text_paths[name]) for name in audio if name in text_paths
+    ]
     warnings = [
         f"warning: {path} has no text {name}.txt in --text_dir; it is skipped"
         for name, path in audio.items()
-        if name not in written
+        if name not in text_paths
     ]
     warnings += [
         f"warning: {path} has no recording of this name in --audio_dir; it is skipped"
-        for name, path in written.items()
+        for name, path in text_paths.items()
         if name not in audio
     ]
     return pairs, warnings

@@ -80,7 +80,7 @@ class RecordingWriter(resumable.UnitWriter):
         rejected, notes = [], []
         with open(path, "w", encoding="utf-8") as file:
             for number, (recording, signature) in enumerate(unit.signed):
-                model = self.find_model(versions)  # of one recording: align's stores the model's outputs
+                model = self.find_model(versions)  # align's model keeps the outputs of one recording
                 row = {"signature": signature, "problem": ""}
                 show = functools.partial(_show_seconds, on_progress, number, rejected)
                 try:

@@ -180,8 +180,8 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
     """Returns an utterance's items without padding, which has no character or token, or the lowest score."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
-    kept = (item for item in items if item.get("character") != "" and item.get("token") != "")
-    return [item for item in kept if item.get("score", 0.0) > _LOWEST]
+    real_items = (item for item in items if item.get("character") != "" and item.get("token") != "")
+    return [item for item in real_items if item.get("score", 0.0) > _LOWEST]
 
 
 def _to_python(item):

@@ -70,7 +70,7 @@ def transcribe_all(
     """
     total = None if hidden else recordings.total_seconds(inputs)
     with progress_bar.ProgressBar(total=total and round(total), desc=name, unit=" s", disable=hidden) as bar:
-        progress = Progress(bar)
+        progress = RecordingProgress(bar)
         for recording in inputs:
             try:
                 yield transcribe(model, recording, sample_rate, progress.show)
@@ -80,7 +80,7 @@ def transcribe_all(
             progress.end_recording()
 
 
-class Progress:
+class RecordingProgress:
     """Shows on a progress bar how many seconds of the recordings, including the current one, are finished."""
 
     def __init__(self, bar: progress_bar.ProgressBar):

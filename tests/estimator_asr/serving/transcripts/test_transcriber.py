@@ -113,7 +113,7 @@ def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
 
 def test_progress_counts_seconds_of_all_recordings():
     with tqdm.tqdm(total=5, file=io.StringIO()) as bar:
-        progress, shown = transcriber.Progress(bar), []
+        progress, shown = transcriber.RecordingProgress(bar), []
         for seconds in (1.0, 2.4, None, 2.4):
             progress.end_recording() if seconds is None else progress.show(seconds)
             shown.append(bar.n)
