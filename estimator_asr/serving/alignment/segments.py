@@ -43,47 +43,47 @@ def make_rows(
         seconds, text, pinyin (only with syllables), heard, score, cut and problem ("" for an utterance).
         refusal: the reason why the recording cannot be aligned with this text, or "".
     """
-    heard = forced_alignment.join_segments(transcript.segments)
-    if not heard.tokens:
+    speech = forced_alignment.join_segments(transcript.segments)
+    if not speech.tokens:
         return {"rows": [], "refusal": "no speech was found; remove the recording from --audio_dir"}
     sentences = texts.read_sentences(recording.text_path, texts.make_tokeniser(token_type))
-    match = matching.match(sentences, heard.tokens, heard.places)
+    match = matching.match(sentences, speech.tokens, speech.places)
     if match.agreement < _MIN_AGREEMENT or not match.windows:
         refusal = (
             f"{recording.text_path} does not match the speech: only {match.agreement:.0%} of the tokens "
             f"agree (minimum: {_MIN_AGREEMENT:.0%}); replace it with the text of this recording"
         )
         return {"rows": [], "refusal": refusal}
-    rows = [*_list_utterances(heard, match, token_type), *_list_left_out(heard, match)]
+    rows = [*_list_utterances(speech, match, token_type), *_list_left_out(speech, match)]
     return {"rows": sorted(rows, key=lambda row: row["start"]), "refusal": ""}
 
 
-def _list_utterances(heard, match, token_type) -> Iterator[dict]:
-    for window, sentences in zip(match.windows, forced_alignment.align(heard, match.windows)):
+def _list_utterances(speech, match, token_type) -> Iterator[dict]:
+    for window, sentences in zip(match.windows, forced_alignment.align(speech, match.windows)):
         first, last = window[0].first, window[-1].end
         if not sentences:
             text = "".join(matched.text for matched in window)
-            yield _describe_range(heard, first, last, "too little or too much audio for the text", text)
+            yield _describe_range(speech, first, last, "too little or too much audio for the text", text)
             continue
         spans = _merge([span for sentence in sentences for span in _divide(_list_phrases(sentence))])
-        before = heard.ends[heard.places[first - 1] + 1] if first else 0.0
-        after = heard.token_starts[last] if last < len(heard.tokens) else heard.ends[-1]
+        before = speech.ends[speech.places[first - 1] + 1] if first else 0.0
+        after = speech.token_starts[last] if last < len(speech.tokens) else speech.ends[-1]
         ends, starts = [before, *(span.end for span in spans)], [*(span.start for span in spans[1:]), after]
         for span, end_before, start_after in zip(spans, ends, starts):
-            yield _describe(heard, span, end_before, start_after, token_type)
+            yield _describe(speech, span, end_before, start_after, token_type)
 
 
-def _list_left_out(heard, match) -> Iterator[dict]:
+def _list_left_out(speech, match) -> Iterator[dict]:
     for first, end in match.unwritten:
-        yield _describe_range(heard, first, end, "speech without text")
+        yield _describe_range(speech, first, end, "speech without text")
     for sentence, place in match.unsaid:
-        yield _describe_range(heard, place, place, "text without speech", sentence.text)
+        yield _describe_range(speech, place, place, "text without speech", sentence.text)
 
 
-def _describe(heard, span, end_before, start_after, token_type) -> dict:
+def _describe(speech, span, end_before, start_after, token_type) -> dict:
     start = span.start - min(_SECONDS_BEFORE, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
     end = span.end + min(_SECONDS_AFTER, _FRACTION_BEFORE * max(0.0, start_after - span.end))
-    first, stop = np.searchsorted(heard.token_starts, (start, end))
+    first, stop = np.searchsorted(speech.token_starts, (start, end))
     problem = ""
     if span.seconds > _LONGEST_SPEECH:
         problem = f"longer than {LONGEST_SECONDS:g} s, and the text has no mark at which to divide it"
@@ -94,23 +94,23 @@ def _describe(heard, span, end_before, start_after, token_type) -> dict:
         "seconds": round(float(end - start), 3),
         "text": " ".join(span.text.split()),
         "pinyin": " ".join(span.tokens) if token_type == "syllable" else "",
-        "heard": " ".join(heard.tokens[first:stop]),
+        "heard": " ".join(speech.tokens[first:stop]),
         "score": round(span.num_heard / max(len(span.tokens), int(stop - first)), 3),
         "cut": span.cut,
         "problem": problem,
     }
 
 
-def _describe_range(heard, first, end, problem, text="") -> dict:
+def _describe_range(speech, first, end, problem, text="") -> dict:
     """Describes what was heard in a range of tokens, which may be empty, that belongs to no utterance."""
-    start = heard.token_starts[first] if first < len(heard.tokens) else heard.ends[-1]
-    stop = heard.ends[heard.places[end - 1] + 1] if end > first else start
+    start = speech.token_starts[first] if first < len(speech.tokens) else speech.ends[-1]
+    stop = speech.ends[speech.places[end - 1] + 1] if end > first else start
     return {
         "start": round(float(start), 3),
         "seconds": round(float(stop - start), 3),
         "text": text,
         "pinyin": "",
-        "heard": " ".join(heard.tokens[first:end]),
+        "heard": " ".join(speech.tokens[first:end]),
         "score": 0.0,
         "cut": "",
         "problem": problem,
