@@ -53,6 +53,11 @@ class ExportConfig(config_flags.Checked):
         "model directory of the language model; if not set, transcripts consist of tokens",
         checkpoints=True,
     )
+    punctuation_model_dir: Optional[str] = config_flags.setting(
+        None,
+        "model directory of the punctuation model; if not set, transcripts have no marks",
+        checkpoints=True,
+    )
     export_dir: str = config_flags.setting(
         "", "export directory, in which the new version is created", required=True, checkpoints=True
     )
@@ -133,15 +138,17 @@ def export(config: ExportConfig) -> str:
     """Writes the export; returns the path of the new version."""
     # Reports are read first, so that a bad report stops the export before anything is written.
     reports = {path: model_card.read_metrics(path) for path in config.report_dir}
-    has_language = config.language_model_dir is not None
-    with progress_bar.ProgressBar(desc="export", total=2 + has_language, unit="step") as progress:
-        acoustic = _open(config, task_spec.ACOUSTIC, progress)
-        language = _open(config, task_spec.LANGUAGE, progress) if has_language else None
-        pair = acoustic, language
-        models = [trained for trained in pair if trained]
+    specs = [spec for spec in task_spec.SPECS.values() if getattr(config, f"{spec.name}_model_dir")]
+    with progress_bar.ProgressBar(desc="export", total=1 + len(specs), unit="step") as progress:
+        by_name = {spec.name: _open(config, spec, progress) for spec in specs}
+        models = list(by_name.values())
+        pair = acoustic, language = by_name["acoustic"], by_name.get("language")
+        punctuation = by_name.get("punctuation")
         progress.clear()  # the log lines below must not be appended to the bar
-        if has_language:
+        if language:
             model_pairs.check(acoustic.model, language.model, "export")
+        if punctuation:
+            model_pairs.check_punctuation(*(trained and trained.model for trained in pair), punctuation.model)
         for trained in models:
             logging.info("%s model: %s", trained.model.config.spec.name, trained.checkpoint)
         data, utterances = _read_utterances(config, acoustic) if config.data_dir else ({}, [])
@@ -163,7 +170,7 @@ def export(config: ExportConfig) -> str:
                 info, formats={name: dataclasses.asdict(compared) for name, compared in formats.items()}
             )
 
-        path = saved_model_writer.write(*pair, config.export_dir, complete)
+        path = saved_model_writer.write(*pair, config.export_dir, complete, punctuation)
         progress.update()
     return path
 

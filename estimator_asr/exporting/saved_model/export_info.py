@@ -36,13 +36,14 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export; for an acoustic model, only one of the hashes, tokens_sha256, is set.
+    """A model in the export, with the hashes of its vocabularies: tokens_sha256 alone for an acoustic model,
+    characters_sha256 alone for a punctuation model.
 
     `decode` has DecodeConfig's fields.
     """
 
     global_step: int
-    tokens_sha256: str
+    tokens_sha256: str = ""
     characters_sha256: str = ""
     readings_sha256: str = ""
     decode: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -80,6 +81,7 @@ class ExportInfo:
     token_type: str
     acoustic: ModelInfo
     language: Optional[ModelInfo]  # None if the export writes tokens
+    punctuation: Optional[ModelInfo] = None  # None if transcripts have no marks
     unread: UnreadTokens = UnreadTokens()
     max_seconds: int = statuses.MAX_SECONDS  # maximum length of an item's audio, in seconds
     chunk_frames: int = 0  # frames per chunk of a stream; 0 if the model does not stream

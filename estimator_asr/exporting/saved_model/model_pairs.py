@@ -1,8 +1,9 @@
-"""Checks that a language model can read the tokens that an acoustic model writes."""
+"""Checks that the models of an export fit each other: one reads what another one writes."""
 
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 from absl import logging
 
@@ -19,6 +20,7 @@ SYLLABLES = {
 # Maps an acoustic model's token type to the token type of language models that can read its output. Initials
 # and finals are first joined into syllables.
 _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
+_MOST_UNREAD = 0.1  # share of characters that a punctuation model may lack without a warning
 
 
 def check(
@@ -52,6 +54,39 @@ def check(
     unread = find_unread(acoustic, language)
     if unread.tokens:
         logging.warning("%s", unread.describe(language.path, acoustic.path))
+
+
+def check_punctuation(
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    punctuation: model_directory.ModelDirectory,
+) -> None:
+    """Logs a warning if the punctuation model lacks many characters that transcripts may contain.
+
+    Raises:
+        errors.UserError: transcripts do not consist of characters, or the models have none in common.
+    """
+    if not language and acoustic.config.token_type != "character":
+        raise errors.UserError(
+            f"export: --punctuation_model_dir={punctuation.path} reads characters, but without a language "
+            f"model the transcripts consist of {acoustic.config.token_type} tokens; pass --language_model_dir"
+        )
+    written = set((language or acoustic).output_vocabulary.tokens[1:]) - {vocabulary.SPACE}
+    unread = written.difference(punctuation.characters.tokens)
+    if unread == written:
+        raise errors.UserError(
+            f"export: --punctuation_model_dir={punctuation.path} knows none of the {len(written)} characters "
+            "of the transcripts; train it on text of the same language"
+        )
+    if len(unread) > _MOST_UNREAD * len(written):
+        logging.warning(
+            "%s does not know %s of the %s characters of the transcripts (%s) and reads them as <unk>; "
+            "train it on more text",
+            punctuation.path,
+            f"{len(unread):,}",
+            f"{len(written):,}",
+            errors.list_examples(sorted(unread)),
+        )
 
 
 def find_unread(

@@ -1,8 +1,9 @@
-"""Writes one or two model directories as one SavedModel, EXPORT/<version>/.
+"""Writes one to three model directories as one SavedModel, EXPORT/<version>/.
 
     saved_model.pb, variables/    the graph built by signatures.py, the weights from the checkpoints
     assets/                       tokens.txt, characters.txt; tokens.txt_1 if the language model's differs;
-                                  bpe.model if the acoustic model writes subwords
+                                  likewise characters.txt_1 of the punctuation model; bpe.model if the
+                                  acoustic model writes subwords
     assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings,
                                   vocabulary hashes, checkpoint steps, results of comparisons, size and
                                   sha256 of each file
@@ -43,19 +44,21 @@ def write(
     language: Optional[trained_model.TrainedModel],
     export_dir: str,
     complete: Callable[[str, export_info.ExportInfo], export_info.ExportInfo] = lambda path, info: info,
+    punctuation: Optional[trained_model.TrainedModel] = None,
 ) -> str:
-    """Writes a new version and keeps old versions; if `language` is None, transcripts consist of tokens.
+    """Writes a new version and keeps old versions.
 
-    Before the version is published, `complete` is called with the version's path and info; `complete` may
-    add files to the version, and returns the info with the results of comparisons.
+    If `language` is None, transcripts consist of tokens; if `punctuation` is None, they have no marks. Before
+    the version is published, `complete` is called with the version's path and info; `complete` may add files
+    to the version, and returns the info with the results of comparisons.
 
     Returns:
         Path of the version. Its name is the time in seconds, or the newest version plus 1 if that is larger.
     """
     incomplete = os.path.join(export_dir, f"incomplete-{uuid.uuid4().hex[:8]}")
     with directories.temporary(incomplete) as temporary:
-        info = _describe(acoustic, language)
-        _write_graph(acoustic, language, temporary)
+        info = _describe(acoustic, language, punctuation)
+        _write_graph(acoustic, language, punctuation, temporary)
         if acoustic.model.config.bpe_sha256:  # copied to the directory of tokens.txt for --vocabulary_dir
             source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
             shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
@@ -78,12 +81,13 @@ def _publish(temporary: str, export_dir: str) -> str:
                 raise
 
 
-def _write_graph(acoustic, language, path) -> None:
+def _write_graph(acoustic, language, punctuation, path) -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        by_name = signatures.build(acoustic.model, language and language.model)
+        others = (trained and trained.model for trained in (language, punctuation))
+        by_name = signatures.build(acoustic.model, *others)
         # tables_initializer modifies operations in the graph, so it must precede the session's first run.
         initialize_tables = tf.compat.v1.tables_initializer()
-        for trained in filter(None, (acoustic, language)):
+        for trained in filter(None, (acoustic, language, punctuation)):
             cascade.restore(session, trained.model, trained.checkpoint)
         encoder = acoustic.model.config.frontend.encoder
         if encoder:
@@ -103,7 +107,7 @@ def _write_graph(acoustic, language, path) -> None:
         builder.save()
 
 
-def _describe(acoustic, language) -> export_info.ExportInfo:
+def _describe(acoustic, language, punctuation) -> export_info.ExportInfo:
     config = acoustic.model.config
     unread = language and model_pairs.find_unread(acoustic.model, language.model)
     return export_info.ExportInfo(
@@ -114,6 +118,7 @@ def _describe(acoustic, language) -> export_info.ExportInfo:
         input={"batch_frames": config.input.batch_frames, "num_buckets": config.input.num_buckets},
         acoustic=_describe_model(acoustic),
         language=language and _describe_model(language),
+        punctuation=punctuation and _describe_model(punctuation),
         unread=unread or export_info.UnreadTokens(),
     )
 

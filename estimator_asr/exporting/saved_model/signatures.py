@@ -9,6 +9,7 @@
                       outputs
 
     align, log_probs  waveform and tokens, or a waveform, see alignment.py
+    punctuate         characters and pauses, see punctuation.py; only with a punctuation model
     language          pinyin string [batch]; only with a language model
     stream*           pieces of audio, see streams.py; only with a streaming model
 
@@ -32,6 +33,7 @@ from estimator_asr.exporting.saved_model import (
     alignment,
     cascade,
     item_checks,
+    marking,
     proposals,
     recogniser,
     statuses,
@@ -58,13 +60,16 @@ class Signature(NamedTuple):
 
 
 def build(
-    acoustic: model_directory.ModelDirectory, language: Optional[model_directory.ModelDirectory]
+    acoustic: model_directory.ModelDirectory,
+    language: Optional[model_directory.ModelDirectory],
+    punctuation: Optional[model_directory.ModelDirectory] = None,
 ) -> dict[str, Signature]:
     """Builds the graph; `cascade.restore` loads its variables.
 
     Returns:
-        The signatures by name. Audio signatures have the outputs of cascade.transcribe and `status`, string
-        [batch] (see statuses.py). A rejected item has empty outputs and does not affect other items. If a
+        The signatures by name. Audio signatures have the outputs of cascade.transcribe, those of
+        marking.punctuate if there is a punctuation model, and `status`, string [batch] (see statuses.py).
+        A rejected item has empty outputs and does not affect other items. If a
         batch has 0 items, outputs have 0 rows. If there is a language model, write_pinyin builds `language`.
     """
     acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
@@ -72,7 +77,12 @@ def build(
     hotwords = tensors[recogniser.HOTWORDS] if in_graph.is_possible(acoustic) else None
     rows = [layers.at_least_one(tensor, axis=0) for tensor in (features.values, features.lengths)]
     hypotheses = proposals.find_hypotheses(acoustic, language, *rows, hotwords)
-    outputs = item_checks.clear(cascade.write(acoustic, language, *hypotheses), features.status)
+    outputs = cascade.write(acoustic, language, *hypotheses)
+    if punctuation:
+        seconds = acoustic.config.output_seconds * tf.cast(hypotheses.recognition.num_frames, tf.float32)
+        joining = "character" if language else acoustic.config.token_type
+        outputs |= marking.punctuate(punctuation, outputs, seconds, joining)
+    outputs = item_checks.clear(outputs, features.status)
     waveforms = {key: tensors[key] for key in SIGNATURE_INPUTS["waveform"]}
     aligned = alignment.build(acoustic, hypotheses.recognition, waveforms, status["waveform"])
     signatures = {name: Signature(*pair) for name, pair in aligned.items()}
@@ -85,6 +95,8 @@ def build(
     if language:
         strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
         signatures["language"] = Signature({"pinyin": strings}, write_pinyin(language, strings))
+    if punctuation:
+        signatures[marking.PUNCTUATE] = Signature(*marking.build(punctuation))
     if streams.can_stream(acoustic):
         signatures |= {name: Signature(*pair) for name, pair in streams.build(acoustic, language).items()}
     sequences.forget_tables()
