@@ -112,14 +112,14 @@ def main(config: AlignConfig) -> int:
         for recording, result in zip(inputs, aligned):
             if result.get("refusal"):
                 print(f"error: {recording.path}: {result['refusal']}", file=sys.stderr)
-        judged = [
+        rows_by_recording = [
             [_judge(row, recording, config) for row in result.get("rows", ())]
             for recording, result in zip(inputs, aligned)
         ]
-        rows = list(itertools.chain.from_iterable(judged))
+        rows = list(itertools.chain.from_iterable(rows_by_recording))
         if rows or manifest.MANIFEST_FILE in files.list_names(config.output_dir):
             _write(config.output_dir, rows)
-        _write_times(config, zip(inputs, judged), info.token_type)
+        _write_times(config, zip(inputs, rows_by_recording), info.token_type)
     num_bad = sum(bool(result["problem"] or result.get("refusal")) for result in aligned)
     return 1 if num_bad or num_skipped else 0
 
@@ -201,11 +201,11 @@ def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) 
     }
 
 
-def _write_times(config, judged, token_type) -> None:
+def _write_times(config, inputs, token_type) -> None:
     directory = os.path.join(config.output_dir, _TIMES_DIR)
-    for recording, rows in judged:
-        spoken = [row for row in rows if row.get("words") and row["score"] >= config.min_score]
-        time_files.write(recording, spoken, config.format, token_type, directory)
+    for recording, rows in inputs:
+        aligned = [row for row in rows if row.get("words") and row["score"] >= config.min_score]
+        time_files.write(recording, aligned, config.format, token_type, directory)
 
 
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:

@@ -58,7 +58,7 @@ def _to_text_grid(recording, rows, token_type) -> str:
 
 
 def _make_tiers(words, token_type) -> dict[str, list[tuple[float, float, str]]]:
-    tokens = [(each["start"], each["end"], each["token"]) for word in words for each in word["tokens"]]
+    tokens = [(item["start"], item["end"], item["token"]) for word in words for item in word["tokens"]]
     tiers = {"hanzi": [(word["start"], word["end"], word["text"]) for word in words]}
     if token_type != "character":
         tiers["syllables"] = tokens
@@ -96,7 +96,7 @@ def _to_ctm(recording, rows, token_type) -> str:
     """Returns lines for NIST's sclite: file, channel, start, duration, word and confidence."""
     lines = []
     for word in _list_words(rows):
-        name, text = ("".join(text.split()) for text in (recording.name, word["text"]))
+        name, text = re.sub(r"\s", "_", recording.name), re.sub(r"\s", "", word["text"])
         times = f"{word['start']:.3f} {word['end'] - word['start']:.3f}"
         lines.append(f"{name} 1 {times} {text} {word['score']:.3f}\n")
     return "".join(lines)

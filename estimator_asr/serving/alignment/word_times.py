@@ -10,7 +10,8 @@ import numpy as np
 # Chosen by benchmarks.boundaries; see docs/experiments/alignment.md.
 _LEAD = 0.4  # fraction of the time between two emissions that belongs to the second token
 _LONGEST_LEAD, _LONGEST_TAIL = 120, 200  # milliseconds of a token before and after its emission
-_PUNCTUATION = re.compile(r"\[\d+\]|^[^\w+\-$¥￥€@#&]+|[^\w+%‰℃°]+$")  # and references to footnotes
+# Punctuation around a word and references to footnotes; $5 and 5% keep their symbols.
+_PUNCTUATION = re.compile(r"\[\d+\]|^[^\w+\-$¥￥€@#&]+|[^\w+%‰℃°]+$")
 
 
 def list_utterances(rows: Sequence[Mapping]) -> list[dict]:

@@ -41,9 +41,9 @@ def split(text: str, num_tokens: int, token_type: str) -> list[tuple[str, int]]:
 def _find_owners(parts: Sequence[str], said: Sequence[str]) -> Iterator[int]:
     """Yields the index of the part of a text to which each said character belongs, by the fewest edits."""
     owners = [i for i, part in enumerate(parts) for _ in part]
-    written = [vocabulary.SPACE if c == " " else c.lower() for part in parts for c in part]
+    characters = [vocabulary.SPACE if c == " " else c.lower() for part in parts for c in part]
     place = start = 0
-    for block in Levenshtein.editops(written, said).as_matching_blocks():
+    for block in Levenshtein.editops(characters, said).as_matching_blocks():
         changed = [i for i in owners[place : block.a] if any(map(str.isalnum, parts[i]))]
         yield from [(changed or owners[max(0, place - 1) :])[0]] * (block.b - start)
         yield from owners[block.a : block.a + block.size]
