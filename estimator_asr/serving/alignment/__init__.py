@@ -3,5 +3,5 @@
 texts reads a text and lists its sentences with their tokens; frame_scores stores what the acoustic model
 hears in a recording; matching finds each sentence in it; forced_alignment finds the times of the tokens;
 segments makes the utterances of a corpus, and lists what was left out; written_words divides their text into
-words; word_times estimates when these begin and end, and time_files writes that for Praat, sclite and players.
+words; word_times estimates when these begin and end; time_files writes the times for Praat, sclite, players.
 """
