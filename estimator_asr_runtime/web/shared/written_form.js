@@ -25,17 +25,14 @@ export class WrittenForm {
     const characters = Array.from(text);
     const pieces = [];
     let end = 0;
-    const keepUntil = (start) => {
+    const last = { start: characters.length };
+    const changes = [...this.scan(flatten(characters))].flatMap((step) => step.changes);
+    for (const piece of [...changes, last]) {
+      const { start } = piece;
       if (end < start) pieces.push({ written: characters.slice(end, start).join(""), start: end, end: start });
-    };
-    for (const { changes } of this.scan(flatten(characters))) {
-      for (const piece of changes) {
-        keepUntil(piece.start);
-        pieces.push(piece);
-        end = piece.end;
-      }
+      if (piece !== last) pieces.push(piece);
+      end = piece.end;
     }
-    keepUntil(characters.length);
     return pieces;
   }
 
@@ -93,38 +90,34 @@ function expand(pattern, parts) {
 }
 
 function change(found, template) {
-  if (template === undefined) {
-    const groups = [...found.keys()].slice(1).filter((i) => found[i]);
-    return groups.map((i) => ({ written: convert(found[i]), start: found.indices[i][0], end: found.indices[i][1] }));
-  }
-  const written = template.replace(/{([0-9])}/g, (_, i) => convert(found[i]));
-  return [{ written, start: found.indices[0][0], end: found.indices[0][1] }];
+  const makePiece = (written, i) => ({ written, start: found.indices[i][0], end: found.indices[i][1] });
+  if (template !== undefined) return [makePiece(template.replace(/{([0-9])}/g, (_, i) => convert(found[i])), 0)];
+  const groups = [...found.keys()].slice(1).filter((i) => found[i]);
+  return groups.map((i) => makePiece(convert(found[i]), i));
 }
 
 // Converts what a group matched: a number in hanzi, letters, spaces, a minus sign, or another word.
 function convert(text) {
   if (/^[A-Za-z ]*$/.test(text)) return text.replaceAll(" ", "").toUpperCase();
   if (/[^零〇幺一二两三四五六七八九十百千万亿点]/.test(text)) return text.replaceAll("负", "-");
-  return text.split("点").map((part) => writeNumber(part, false)).join(".");
+  return text.split("点").map(writeNumber).join(".");
 }
 
-// Writes an integer; isGrouped forces the digits below 10,000 to follow 万: 5万3000 instead of 53000.
-function writeNumber(text, isGrouped) {
+function writeNumber(text) {
   for (const unit of "亿万") {
     const at = text.lastIndexOf(unit);
-    if (at >= 0) return join(writeNumber(text.slice(0, at), false), unit, text.slice(at + 1), isGrouped);
+    if (at >= 0) return join(writeNumber(text.slice(0, at)), unit, text.slice(at + 1));
   }
   if (/[十百千]/.test(text)) return String(evaluate(text));
   return Array.from(text, (hanzi) => DIGITS.get(hanzi)).join("");
 }
 
-function join(head, unit, tail, isGrouped) {
-  const rest = tail.replace(/^[零〇]+/, "");
-  if (unit === "万" && tail.length > 1 && !isGrouped) {
-    const value = Number(head) * 10_000 + Number(writeNumber(rest, false));
-    if (value < FULL) return String(value);
+function join(head, unit, tail) {
+  const digits = writeNumber(tail.replace(/^[零〇]+/, ""));
+  if (unit === "万" && tail.length > 1 && Number(head) < FULL / 10_000) {
+    return String(Number(head) * 10_000 + Number(digits));
   }
-  return head + unit + (rest !== tail ? "零" : "") + (rest && writeNumber(rest, true));
+  return head + unit + (/^[零〇]/.test(tail) ? "零" : "") + digits;
 }
 
 // Returns the value of a number below 10,000; 一百五 is 150, because no 零 precedes the last digit.
@@ -137,7 +130,7 @@ function evaluate(text) {
       digit = 0;
     } else {
       digit = Number(DIGITS.get(character));
-      if (!digit) unit = 10;
+      unit = digit ? unit : 10;
     }
   }
   return total + digit * Math.max(Math.floor(unit / 10), 1);
