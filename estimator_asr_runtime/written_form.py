@@ -71,7 +71,7 @@ class WrittenForm:
         changes = [piece for _, changes in self._scan(text) for piece in changes]
         for piece in [*changes, Piece("", len(text), len(text))]:
             unchanged = Piece(text[end : piece.start], end, piece.start)
-            pieces += [each for each in (unchanged, piece) if each.start < each.end]
+            pieces += [part for part in (unchanged, piece) if part.start < part.end]
             end = piece.end
         return pieces
 
@@ -118,8 +118,8 @@ def _change(match: re.Match, template: Optional[str]) -> list[Piece]:
     if template is None:
         groups = range(1, match.re.groups + 1)
         return [Piece(_convert(match[i]), *match.span(i)) for i in groups if match[i]]
-    written = re.sub("{([0-9])}", lambda group: _convert(match[int(group[1])]), template)
-    return [Piece(written, *match.span())]
+    replacement = re.sub("{([0-9])}", lambda group: _convert(match[int(group[1])]), template)
+    return [Piece(replacement, *match.span())]
 
 
 def _convert(text: str) -> str:
@@ -133,8 +133,8 @@ def _convert(text: str) -> str:
 
 def _write_number(text: str) -> str:
     for unit in "亿万":
-        head, found, tail = text.rpartition(unit)
-        if found:
+        head, separator, tail = text.rpartition(unit)
+        if separator:
             return _join(_write_number(head), unit, tail)
     return str(_evaluate(text)) if re.search("[十百千]", text) else text.translate(_DIGITS)
 

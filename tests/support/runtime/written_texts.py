@@ -14,12 +14,14 @@ from estimator_asr_runtime import written_form
 _NUMERALS = "零〇幺一二两三四五六七八九十百千万亿点点到比月年日号分块毛米度第百几多半"
 
 
-def read_table() -> list[tuple[str, str]]:
-    """Returns the pairs of spoken and written form."""
+def read_table() -> dict[str, str]:
+    """Returns the written form for each spoken form."""
     with open(paths.ROOT / "docs" / "written-form.tsv", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     assert rows[0] == ["spoken", "written"]
-    return [(spoken, written) for spoken, written in rows[1:]]
+    table = dict(rows[1:])
+    assert len(table) == len(rows) - 1
+    return table
 
 
 def make_texts(seed: int, count: int) -> list[str]:
@@ -27,16 +29,16 @@ def make_texts(seed: int, count: int) -> list[str]:
     rng = random.Random(seed)
     with open(written_form.PATH, encoding="utf-8") as file:
         known = sorted(set(re.findall("[^ -~]", file.read())))
-    spoken = [row[0] for row in read_table()]
-    return [_make_text(rng, known, spoken) for _ in range(count)]
+    phrases = list(read_table())
+    return [_make_text(rng, known, phrases) for _ in range(count)]
 
 
-def _make_text(rng: random.Random, known: list[str], spoken: list[str]) -> str:
+def _make_text(rng: random.Random, known: list[str], phrases: list[str]) -> str:
     sources = (_NUMERALS, known, "天，的了abC 人在𠮷😀\n", None)
     text = ""
     for _ in range(rng.randint(1, 15)):
         source = rng.choices(sources, (10, 5, 2, 3))[0]
-        text += rng.choice(source) if source else _cut(rng, rng.choice(spoken))
+        text += rng.choice(source) if source else _cut(rng, rng.choice(phrases))
     return text
 
 

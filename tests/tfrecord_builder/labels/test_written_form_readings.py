@@ -50,9 +50,9 @@ def read(written: str) -> str:
 
 
 def test_table():
-    readings = {spoken: read(written) for spoken, written in written_texts.read_table()}
-    expected = {spoken: fold(spoken) for spoken in readings} | OTHER_READINGS | NAMES
-    assert readings == {spoken: fold(text) for spoken, text in expected.items()}
+    readings = {phrase: read(text) for phrase, text in written_texts.read_table().items()}
+    expected = {phrase: phrase for phrase in readings} | OTHER_READINGS | NAMES
+    assert readings == {phrase: fold(text) for phrase, text in expected.items()}
 
 
 def say(number: int) -> str:
@@ -61,9 +61,9 @@ def say(number: int) -> str:
 
 
 def assert_read_as_said(form, spoken: str):
-    written = form.write(spoken)
-    assert any(character.isdigit() for character in written), spoken
-    assert read(written) == fold(spoken), (spoken, written)
+    text = form.write(spoken)
+    assert any(character.isdigit() for character in text), spoken
+    assert read(text) == fold(spoken), (spoken, text)
 
 
 @pytest.mark.parametrize("digits", range(2, 8))
@@ -93,8 +93,8 @@ def test_random_times(form):
     for _ in range(40):
         minute = rng.randint(1, 59)
         tens = "零" if minute < 10 else ""
-        spoken = f"{rng.choice(('上午', '晚上'))}{say(rng.randint(1, 12))}点{tens}{say(minute)}分"
-        assert_read_as_said(form, spoken.replace("零两", "零二"))
+        time = f"{rng.choice(('上午', '晚上'))}{say(rng.randint(1, 12))}点{tens}{say(minute)}分"
+        assert_read_as_said(form, time.replace("零两", "零二"))
 
 
 def test_random_amounts(form):
