@@ -28,7 +28,7 @@ def test_the_error_rate_is_one_minus_f1_of_commas_stops_and_questions():
     best = [[COMMA, 0, STOP, SHOUT], [STOP, QUESTION, COMMA, COMMA]]
     labels = [[COMMA, COMMA, QUESTION, 0], [STOP, QUESTION, 0, 0]]
     ratios = run(lambda: TASK.metrics(make_logits(best), {}, make_labels(labels, [4, 2]), None))
-    # Of four found marks (the last two of the second text are padding) and five expected ones, three are right.
+    # Four are found (the last two of the second text are padding), five expected, three right.
     assert ratios["precision"] == (3, 4)
     assert ratios["recall"] == (3, 5)
     assert ratios["mark-error-rate"] == (3, 9)
