@@ -37,9 +37,7 @@ class DoctorConfig(config_flags.Checked):
     """Flags of doctor: the data and the model to check in addition to the machine."""
 
     data_dir: tuple[str, ...] = config_flags.setting((), "comma-separated data directories")
-    model_dir: Optional[str] = config_flags.setting(
-        None, "model directory, acoustic or language", checkpoints=True
-    )
+    model_dir: Optional[str] = config_flags.setting(None, "model directory of any kind", checkpoints=True)
 
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:

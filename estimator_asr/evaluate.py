@@ -7,10 +7,10 @@
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --streaming --output_dir=REPORT
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
-An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, and
-an export in both. A punctuation model is scored by the F1 of its marks. Hypotheses and references are
-compared as text, and each utterance counts once. With --streaming, the model reads each recording chunk by chunk, and the report shows how long after a syllable its
-token appears.
+An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, an
+export in both, and a punctuation model by the F1 of its marks. Hypotheses and references are compared as
+text, and each utterance counts once. With --streaming, the model reads each recording chunk by chunk, and the
+report shows how long after a syllable its token appears.
 --compare reads reports on the same utterances and says whether the differences could be due to chance.
 """
 

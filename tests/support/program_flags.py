@@ -19,6 +19,7 @@ OF_FLAG_FILES = {
     "build.flags": ("tfrecord_builder.build", ["--corpus_dir=CORPUS", "--output_dir=DATA"]),
     "acoustic.flags": ("estimator_asr.train", ["--data_dir=DATA", "--model_dir=AM"]),
     "language.flags": ("estimator_asr.train", ["--data_dir=TEXT", "--model_dir=LM"]),
+    "punctuation.flags": ("estimator_asr.train", ["--data_dir=MARKS", "--model_dir=PM"]),
 }
 
 # Of the stores that files.py knows, and of one that it does not.

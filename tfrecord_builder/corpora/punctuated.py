@@ -24,6 +24,7 @@ _CLOSING = re.compile(r"[^\w\s]*")  # marks, quotation marks and brackets
 # A paragraph ends with a mark if nothing but quotation marks and brackets follows the mark.
 _MARKED_END = re.compile(rf"[{_MARKS}][^\w\s]*$")
 _SENTENCE_END = re.compile(r"[。？！；?!;…][^\w\s]*")
+_LAST_CHARACTER = re.compile(r"\w?\W*$")
 _LATIN_OR_DIGIT = re.compile(r"[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]")
 
 
@@ -65,7 +66,7 @@ def cut(paragraphs: Iterable[str], generator: random.Random) -> Iterator[str]:
         while len(text) > 2 * _MAX_CHARACTERS or (text and not is_marked):
             end = _choose_end(text, generator)
             if end >= len(text) and not is_marked:
-                yield from filter(None, [text[:-1]])
+                yield from filter(None, [_LAST_CHARACTER.sub("", text)])
                 text = ""
             else:
                 yield text[:end]

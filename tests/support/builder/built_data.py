@@ -38,6 +38,18 @@ def make_text(directory: pathlib.Path) -> str:
     return config.output_dir
 
 
+def make_punctuated(directory: pathlib.Path, **options) -> str:
+    """Builds directory/marks from ten paragraphs with punctuation marks."""
+    config = builder.BuildConfig(
+        corpus="punctuated",
+        corpus_dir=(small_corpora.make_punctuated_corpus(directory / "paragraphs"),),
+        output_dir=str(directory / "marks"),
+        **{"num_workers": 1, "num_shards": 2, **options},
+    )
+    builder.build(config, frontend.FrontendConfig())
+    return config.output_dir
+
+
 def read(path: str | pathlib.Path) -> list[bytes]:
     """Returns the serialised records of a shard."""
     return list(schema.read_shard(str(path)))

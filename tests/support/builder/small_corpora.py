@@ -64,6 +64,15 @@ def make_text_corpus(directory) -> str:
     return str(directory)
 
 
+def make_punctuated_corpus(directory) -> str:
+    """Writes ten training paragraphs and two to develop on; the last of each has no final mark."""
+    sentences = [f"“第{number}次，我很高兴！”他说：真的吗？是的。" for number in "一二三四五六七八"]
+    paragraphs = "\n".join([*sentences, "标题", "很好，我喜欢"])
+    write_text(os.path.join(directory, "train.txt"), f"{paragraphs}\n")
+    write_text(os.path.join(directory, "dev.txt"), "2只，是的。\n第3次，我很高兴\n")
+    return str(directory)
+
+
 def make_thchs30_corpus(directory) -> str:
     """Writes A11_0 (train), B6_250 (dev) and D4_750 (test)."""
     names = {"train": "A11_0", "dev": "B6_250", "test": "D4_750"}

@@ -167,7 +167,7 @@ def _make(corpus, directory):
     return getattr(corpus_trees if hasattr(corpus_trees, name) else small_corpora, name)(directory)
 
 
-@pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - {"text"}))
+@pytest.mark.parametrize("corpus", sorted(set(registry.CORPORA) - set(registry.WITHOUT_AUDIO)))
 def test_every_corpus_lists_recordings_of_its_own(tmp_path, corpus):
     found = _list(corpus, _make(corpus, tmp_path))
     assert len({u.utterance_id for u in found}) == len(found) > 0

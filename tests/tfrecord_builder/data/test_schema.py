@@ -153,3 +153,19 @@ def test_a_record_equals_a_literal_example_byte_for_byte():
     feature = {key: tf.train.Feature(**value) for key, value in values.items()}
     whole = tf.train.Example(features=tf.train.Features(feature=feature))
     assert schema.make_example(record) == whole.SerializeToString(deterministic=True)
+
+
+def test_marks_and_the_written_text_are_stored_only_if_there_are_any():
+    marked = schema.Record(**{**vars(TEXT), "mark_ids": [2], "written": "好。"})
+    names = {"mark_ids", "written"}
+    for record, want in ((TEXT, set()), (marked, names)):
+        features = tf.train.Example.FromString(schema.make_example(record)).features.feature
+        assert names & set(features) == want
+
+
+def test_records_with_and_without_marks_are_parsed_together():
+    marked = schema.Record(**{**vars(TEXT), "mark_ids": [2], "written": "好。"})
+    plain, found = parse(schema.make_example(TEXT), schema.make_example(marked), with_marks=True)
+    assert (plain["mark_ids"].tolist(), plain["num_marks"], plain["written"]) == ([], 0, b"")
+    assert (found["mark_ids"].tolist(), found["num_marks"], found["written"]) == ([2], 1, "好。".encode())
+    assert found["mark_ids"].dtype == found["num_marks"].dtype == np.int32

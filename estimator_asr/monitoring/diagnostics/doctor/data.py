@@ -54,7 +54,7 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
         if name in info.splits:
             info.shard_paths(data_dir, name)  # raises UserError if a shard does not have the recorded size
             yield from judge_split(name, info.splits[name], is_extensible)
-            if name != "train":
+            if name != "train" and not info.has_marks:
                 yield from map(findings.warning, splits.describe_seen_speakers([info], name))
     if "train" not in info.splits:
         yield findings.problem(f"{data_dir} has no train split; build the data again with a train split")
@@ -84,9 +84,12 @@ def judge_split(
     is_extensible is True if train contains tokens that could be added to the vocabulary.
     """
     hours = f", {split.hours:.2f} hours" if split.seconds else ""
+    labels = f"{split.num_tokens:,} tokens"
+    if split.num_marks:
+        labels = f"{split.num_characters:,} characters, {split.num_marks:,} marks"
     yield findings.ok(
-        f"{name}: {split.num_utterances:,} utterances{hours}, {split.num_tokens:,} tokens, "
-        f"{len(split.shards)} shards, each of the expected size"
+        f"{name}: {split.num_utterances:,} utterances{hours}, {labels}, {len(split.shards)} shards, each of "
+        "the expected size"
     )
     if split.unknown_tokens > _UNKNOWN_FRACTION * split.num_tokens:
         advice = "and learned as <unk>; build with --extend_vocabulary or without --vocabulary_dir"

@@ -14,7 +14,12 @@ from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder.data import dataset_info, schema
 
 _MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums the mean in a different order
-_COUNTS = {"fbank": "num_frames", "token_ids": "num_tokens", "character_ids": "num_characters"}
+_COUNTS = {
+    "fbank": "num_frames",
+    "token_ids": "num_tokens",
+    "character_ids": "num_characters",
+    "mark_ids": "num_marks",
+}
 
 
 def check(model_dir: str) -> Iterator[findings.Finding]:
@@ -24,9 +29,11 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
         errors.UserError: the directory cannot be opened, or has no readable checkpoint.
     """
     model = model_directory.open_model_directory(model_dir)
-    kind, classes = model.config.model, model.num_classes
+    kind, sizes = model.config.model, f"{model.num_classes:,} classes"
+    if model.config.spec.writes_marks:
+        sizes = f"{model.num_classes:,} characters"
     yield findings.ok(
-        f"{kind} model of token type {model.config.token_type} with {classes:,} classes; no file is missing"
+        f"{kind} model of token type {model.config.token_type} with {sizes}; no file is missing"
     )
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
@@ -68,7 +75,7 @@ def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -
         features, labels = next(input_fn.read_elements(lambda: read().take(1)))
         bucketing = source.bucket(config.input, 1)
         records = input_fn.read_batch(source, bucketing, config.input, features.pop("seed"))
-        examples = list(schema.parse_records(records, source.num_bins, source.fbank_dtype))
+        examples = list(schema.parse_records(records, source.num_bins, source.fbank_dtype, source.has_marks))
     is_masked = config.input.spec_augment and config.spec.reads_audio
     # Ids can occur in both features and labels, but each mismatch is shown only once.
     mismatches = dict.fromkeys(compare(features, labels, examples, is_masked))

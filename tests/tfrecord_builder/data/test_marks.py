@@ -1,0 +1,48 @@
+"""Marks and the characters that they follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfrecord_builder.data import marks
+
+
+def test_the_index_of_a_mark_is_its_id():
+    assert marks.MARKS == ("", "，", "。", "？", "！", "、", "；", "：")
+
+
+@pytest.mark.parametrize(
+    "text, characters, mark_ids",
+    [
+        ("你好，世界。", "你好世界", [0, 1, 0, 2]),
+        ("为什么？！", "为什么", [0, 0, 3]),  # the stronger of two marks
+        ("好，。", "好", [2]),
+        ("，你 好", "你好", [0, 0]),
+        ("", "", []),
+        ("“好”", "“好”", [0, 0, 0]),
+    ],
+)
+def test_a_text_is_split_into_characters_and_marks(text, characters, mark_ids):
+    assert marks.split(text) == (list(characters), mark_ids)
+
+
+def test_an_unknown_character_is_one_character():
+    assert marks.split("好<unk>，a") == (["好", "<unk>", "a"], [0, 1, 0])
+    assert marks.join("好<unk>a", [0, 1, 0]) == "好<unk>，a"
+
+
+@pytest.mark.parametrize("text", ["你好，世界。", "a b、c", "hello world：好", "没有"])
+def test_joining_is_the_inverse_of_splitting(text):
+    characters, mark_ids = marks.split(text)
+    bare = "".join(c for c in text.replace("、", " ").replace("：", "") if c not in "，。")
+    assert "".join(characters) == bare.replace(" ", "")
+    assert marks.split(marks.join(bare, mark_ids)) == (characters, mark_ids)
+
+
+def test_a_space_remains_unless_a_mark_takes_its_place():
+    assert marks.join("ab cd ef", [0, 0, 0, 1, 0, 2]) == "ab cd，ef。"
+
+
+def test_the_strongest_mark_ends_a_sentence():
+    assert marks.MARKS[marks.strongest(0, 5, 1, 2)] == "。"
+    assert marks.strongest(0, 0) == 0
