@@ -28,13 +28,13 @@ import tensorflow as tf
 
 from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.serving import recording_units
-from estimator_asr.serving.alignment import frame_scores, segments, texts
+from estimator_asr.serving.alignment import corpus_check, frame_scores, segments, texts, utterances
 from estimator_asr.serving.transcripts import recordings
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.program import config_flags, program
-from tfrecord_builder.storage import files, locks
+from tfrecord_builder.storage import files
 
 _JOB_DIR = ".align"
 _MANIFEST_COLUMNS = ("id", "audio", "text", "pinyin", "start", "duration", "score", "cut")
@@ -63,7 +63,18 @@ class AlignConfig(config_flags.Checked):
         "by a tab; paths are relative to the file's directory",
         local=True,
     )
-    output_dir: str = config_flags.setting("", "directory of the corpus to write", required=True, local=True)
+    corpus_dir: tuple[str, ...] = config_flags.setting(
+        (),
+        "instead of recordings and texts: corpus that is cut already, whose utterances are compared with "
+        "their transcripts; separate several directories with commas",
+    )
+    corpus: str = config_flags.setting(
+        "manifest", "layout of --corpus_dir, as in build", choices=utterances.LAYOUTS
+    )
+    data_dir: tuple[str, ...] = config_flags.setting(
+        (), "instead of --corpus_dir: comma-separated data directories that were built from the corpus"
+    )
+    output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
     min_score: float = config_flags.setting(
         0.5,
         "minimum score of the utterances to keep; 1 means that the model alone would have recognised the "
@@ -77,8 +88,11 @@ class AlignConfig(config_flags.Checked):
     def __post_init__(self):
         super().__post_init__()
         folders = self.audio_dir, self.text_dir
-        if any(folders) if self.pairs else not all(folders):
-            raise errors.UserError("align: pass either --audio_dir and --text_dir, or --pairs")
+        sources = any(folders), self.pairs, self.corpus_dir, self.data_dir
+        if sum(map(bool, sources)) != 1 or any(folders) and not all(folders):
+            raise errors.UserError(
+                "align: pass either --audio_dir and --text_dir, or --pairs, or --corpus_dir, or --data_dir"
+            )
 
 
 def main(config: AlignConfig) -> int:
@@ -86,14 +100,13 @@ def main(config: AlignConfig) -> int:
     version_dir = recogniser.find_version(config.saved_model)
     info = export_info.load(version_dir)
     texts.make_tokeniser(info.token_type)  # refuses bpe before any recording is recognised
+    if config.corpus_dir or config.data_dir:
+        return _check_corpus(config, version_dir)
     inputs, num_skipped = _find_pairs(config)
     directory = os.path.join(config.output_dir, _JOB_DIR, info.sha256[:12])
     exports, make_rows = ((version_dir, info.sha256),), functools.partial(segments.make_rows, info.token_type)
     writer = recording_units.RecordingWriter(directory, exports, frame_scores.FrameScorer, make_rows)
-    files.make_directory(config.output_dir)
-    busy = f"--output_dir: another align is writing to {config.output_dir}; wait until it ends"
-    with locks.exclusive(config.output_dir, busy):
-        recording_units.check_output_dir(config.output_dir, _JOB_DIR, "align")
+    with recording_units.reserve(config.output_dir, _JOB_DIR, "align"):
         files.make_directory(directory)
         folders = {os.path.dirname(path) for pair in inputs for path in (pair.path, pair.text_path)}
         shared = *sorted(folders), os.path.abspath(config.output_dir), os.path.abspath(version_dir)
@@ -112,6 +125,16 @@ def main(config: AlignConfig) -> int:
             _write(config.output_dir, rows)
     num_bad = sum(bool(result["problem"] or result.get("refusal")) for result in aligned)
     return 1 if num_bad or num_skipped else 0
+
+
+def _check_corpus(config: AlignConfig, version_dir: str) -> int:
+    if config.data_dir:
+        inputs = utterances.list_data(config.data_dir)
+    else:
+        inputs = utterances.list_corpus(config.corpus, config.corpus_dir)
+    places = config.output_dir, _JOB_DIR
+    limits = config.min_score, config.runner, config.num_workers
+    return 1 if corpus_check.run(inputs, version_dir, *places, *limits) else 0
 
 
 def _find_pairs(config: AlignConfig) -> tuple[list[recordings.RecordingFile], int]:
