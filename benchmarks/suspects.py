@@ -2,10 +2,11 @@
 
     python -m benchmarks.suspects --saved_model=EXPORT --corpus_dir=CORPUS [--first_seed=4 --last_seed=8]
 
-CORPUS has a manifest.tsv; its recordings of other splits than train are recognised once. For each seed, 2 % of
-the transcripts are exchanged with one another; in another 2 %, a word of one or two characters is left out or
-added, taken from another transcript. The figures are sums over the seeds. An exchanged transcript is found if
-its fault is another sentence, and a word if the fault is words left out or added, other words or a cut.
+CORPUS has a manifest.tsv; its recordings of other splits than train are recognised once. For each seed, 2 %
+of the transcripts are exchanged with one another; in another 2 %, a word of one or two characters is left out
+or added, taken from another transcript. The figures are sums over the seeds. An exchanged transcript is found
+if the fault is another sentence or other language, and a word if it is words left out or added, other words
+or a cut.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ machine.load_libraries()
 
 import numpy as np
 
-from benchmarks import alignment
 from estimator_asr import align
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.alignment import forced_alignment, frame_scores, suspects
@@ -31,7 +31,7 @@ from tfrecord_builder.program import config_flags, program
 
 _SHARE = 0.02
 _EXCHANGED, _WORD, _GOOD = "exchanged", "word", ""
-_FAULTS = {suspects.OTHER_SENTENCE: _EXCHANGED} | dict.fromkeys(
+_FAULTS = dict.fromkeys((suspects.OTHER_SENTENCE, suspects.OTHER_LANGUAGE), _EXCHANGED) | dict.fromkeys(
     (suspects.LEFT_OUT, suspects.ADDED, suspects.OTHER_WORDS, suspects.CUT_BEGIN, suspects.CUT_END), _WORD
 )
 
@@ -66,7 +66,9 @@ def main(config: BenchmarkConfig) -> int:
             counts[kind, fault] += 1
             if _FAULTS.get(fault, fault) != kind:
                 print(f"seed {seed}, {row.utterance_id}, {kind or 'good'}: {fault or 'not found'}: {result}")
-    return bars.show([*_measure(counts, _EXCHANGED, 0.95), *_measure(counts, _WORD, 0.7), _count_lost(counts)])
+    return bars.show(
+        [*_measure(counts, _EXCHANGED, 0.95), *_measure(counts, _WORD, 0.7), _count_lost(counts)]
+    )
 
 
 def _recognise(version, rows) -> list[forced_alignment.RecognisedRecording]:
@@ -112,7 +114,8 @@ def _measure(counts: collections.Counter, kind: str, goal: float) -> list[bars.B
     found = sum(n for (each, fault), n in counts.items() if _FAULTS.get(fault) == kind)
     spoiled = sum(n for (each, _), n in counts.items() if each == kind)
     right = sum(n for (each, fault), n in counts.items() if each == kind == _FAULTS.get(fault))
-    print(f"{kind}: {spoiled} spoiled, {found} found, {right} of them right")
+    listed = sum(n for (each, fault), n in counts.items() if each == kind and fault)
+    print(f"{kind}: {spoiled} spoiled, {listed} listed; {found} found, {right} of them right")
     return [
         bars.Bar(f"{kind}, precision", right / max(found, 1), minimum=goal),
         bars.Bar(f"{kind}, recall", right / max(spoiled, 1), minimum=goal),

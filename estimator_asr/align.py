@@ -101,7 +101,13 @@ def main(config: AlignConfig) -> int:
     info = export_info.load(version_dir)
     texts.make_tokeniser(info.token_type)  # refuses bpe before any recording is recognised
     if config.corpus_dir or config.data_dir:
-        return _check_corpus(config, version_dir)
+        lists = utterances.list_data(config.data_dir) if config.data_dir else None
+        inputs = lists or utterances.list_corpus(config.corpus, config.corpus_dir)
+        engine = config.runner, config.num_workers
+        num_bad = corpus_check.run(
+            inputs, version_dir, config.output_dir, _JOB_DIR, config.min_score, *engine
+        )
+        return 1 if num_bad else 0
     inputs, num_skipped = _find_pairs(config)
     directory = os.path.join(config.output_dir, _JOB_DIR, info.sha256[:12])
     exports, make_rows = ((version_dir, info.sha256),), functools.partial(segments.make_rows, info.token_type)
@@ -125,16 +131,6 @@ def main(config: AlignConfig) -> int:
             _write(config.output_dir, rows)
     num_bad = sum(bool(result["problem"] or result.get("refusal")) for result in aligned)
     return 1 if num_bad or num_skipped else 0
-
-
-def _check_corpus(config: AlignConfig, version_dir: str) -> int:
-    if config.data_dir:
-        inputs = utterances.list_data(config.data_dir)
-    else:
-        inputs = utterances.list_corpus(config.corpus, config.corpus_dir)
-    places = config.output_dir, _JOB_DIR
-    limits = config.min_score, config.runner, config.num_workers
-    return 1 if corpus_check.run(inputs, version_dir, *places, *limits) else 0
 
 
 def _find_pairs(config: AlignConfig) -> tuple[list[recordings.RecordingFile], int]:

@@ -1,10 +1,10 @@
 """Recognises recordings for transcribe, pseudo_label and align, in units for local processes, Spark or Ray.
 
 Each unit writes a JSON Lines file with one row per recording: the recording's signature (absolute path, size
-and modification time, for align also those of its text or a hash of its utterances), a problem (empty unless the recording could not be
-recognised), and the values that the program adds. A later run with the same directory skips every recording
-whose signature has a row without a problem. Each recording is recognised on its own, so the result depends
-neither on the division into units nor on where they run.
+and modification time, for align also those of its text or a hash of the utterance), a problem (empty unless
+the recording could not be recognised), and the values that the program adds. A later run with the same
+directory skips every recording whose signature has a row without a problem. Each recording is recognised on
+its own, so the result depends neither on the division into units nor on where they run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MAX_UNITS = 1000  # every engine can handle 1000 units, and a lost worker costs
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
-# Absolute path, size in bytes and modification time of a recording, and of its text or a hash of its
-# utterances if any.
+# Absolute path, size in bytes and modification time of a recording, and of its text if any; the hash of its
+# utterance if it is one of a corpus.
 Signature = tuple
 
 
@@ -171,8 +171,8 @@ def reserve(output_dir: str, job_dir: str, program: str) -> Iterator[None]:
         names = files.list_names(output_dir)
         if names and job_dir not in names:
             raise errors.UserError(
-                f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version of "
-                f"{program}; choose another --output_dir"
+                f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version "
+                f"of {program}; choose another --output_dir"
             )
         yield
 
@@ -227,8 +227,8 @@ def _sign(recording: recordings.RecordingFile) -> Signature:
     signature = recordings.absolute_path(recording), *_find_size_and_time(recording.path)
     if recording.text_path:
         signature += os.path.abspath(recording.text_path), *_find_size_and_time(recording.text_path)
-    if recording.utterances:
-        signature += (resumable.hash_json([vars(utterance) for utterance in recording.utterances]),)
+    if recording.utterance:
+        signature += (resumable.hash_json([vars(recording.utterance)]),)
     return signature
 
 

@@ -1,7 +1,7 @@
 """Finds utterances whose transcript is probably not what was said in the recording.
 
-Where a transcript and the heard tokens differ, the transcript is edited there and aligned again. If the log
-probability of the best path rises by more than a model's usual mistakes would explain, the words are suspicious.
+Where a transcript and the heard tokens differ, the transcript is edited and aligned again. The words are
+suspicious if the log probability of the best path rises by more than usual mistakes of a model explain.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from tfrecord_builder.data import manifest, syllables
 from tfrecord_builder.labels import labelling
 
 LEFT_OUT, ADDED, OTHER_WORDS = "words left out", "words added", "other words"
-SILENCE, OTHER_SENTENCE, OTHER_LANGUAGE = "silence", "another sentence", "other language"
 CUT_BEGIN, CUT_END = "cut at the begin", "cut at the end"
+SILENCE, OTHER_SENTENCE, OTHER_LANGUAGE = "silence", "another sentence", "other language"
 UNCLEAR = "unclear"  # a low score, although no word is certainly wrong
 
-# Differences of log probabilities (natural logarithms), chosen on the demo's corpus: docs/experiments/alignment.md.
-_MIN_GAIN = {LEFT_OUT: 12.0, ADDED: 8.0}  # a model misses words more often than it adds some
-_MIN_TOKEN_GAIN = 15.0  # for each token that was said instead of another
-_MIN_TOKEN_LOSS = 6.0  # for each token of another sentence
-_MIN_AGREEMENT = 0.5  # fraction of tokens that agree, unless the sentence is another
-_MIN_CONFIDENCE = 0.75  # mean probability of the heard tokens; lower in other languages
+# Differences of log probabilities (natural logarithms), chosen in docs/experiments/alignment.md.
+_MIN_GAIN = {LEFT_OUT: 10.0, ADDED: 6.0}  # models miss words more often than they hear too many
+_MIN_TOKEN_GAIN = 15.0  # per token that was said instead of another
+_DOUBTS = 100.0  # times 1 - confidence: what is added to these limits
+_MIN_TOKEN_LOSS = 10.0  # per token of another sentence
+_MIN_AGREEMENT = 0.5  # fraction of the tokens that agree, unless another sentence was said
+_MIN_CONFIDENCE = 0.75  # mean probability of the heard tokens; lower if another language was spoken
 _MIN_KNOWN = 0.5  # fraction of the transcript's tokens that are in the vocabulary
-_CUT_SECONDS = 0.2  # speech that begins or ends closer to the ends of its recording may have been cut
+_LOWEST = -1e9  # score of a token that cannot be aligned
+_CUT_SECONDS = 0.2  # a recording may have been cut if its speech begins or ends closer to its ends
 
 
 class TextEdit(NamedTuple):
@@ -45,35 +47,44 @@ class TextEdit(NamedTuple):
     def apply(self, tokens: Sequence[str]) -> tuple[str, ...]:
         return (*tokens[: self.start], *self.said, *tokens[self.end :])
 
+    def is_certain(self, tokens: Sequence[str], gain: float) -> bool:
+        """Returns True if a gain, less what the doubts of the model are worth, is hardly due to its mistakes."""
+        if self.fault != OTHER_WORDS:
+            return gain >= _MIN_GAIN[self.fault]
+        written = tokens[self.start : self.end]
+        return gain >= _MIN_TOKEN_GAIN * len(written) and not any(map(_sound_alike, written, self.said))
 
-class UtteranceCheck(NamedTuple):
-    """An utterance with what was heard in it, and the scores of its tokens, float [num_tokens], at most 0."""
+
+class ComparedUtterance(NamedTuple):
+    """An utterance, and what was heard in it."""
 
     labels: labelling.Labels
     speech: forced_alignment.RecognisedRecording
-    scores: np.ndarray
+    scores: np.ndarray  # float [num_tokens], at most 0; see token_times.Alignment
+    confidence: float  # mean probability of the heard tokens, over the frames in which they are the best
 
     @property
     def agreement(self) -> float:
-        """Fraction of the tokens, of the transcript or heard, whichever are more, that agree."""
+        """Fraction of the tokens, in the transcript or heard, whichever are more, that agree."""
         return Levenshtein.normalized_similarity(self.labels.tokens, self.speech.tokens)
 
+    @property
     def is_other_sentence(self) -> bool:
-        return self.agreement < _MIN_AGREEMENT and -np.mean(self.scores) >= _MIN_TOKEN_LOSS
+        loss = -np.sum(self.scores)
+        return self.agreement < _MIN_AGREEMENT and loss >= _MIN_TOKEN_LOSS * len(self.scores)
 
     def list_edits(self) -> Iterator[tuple[int, TextEdit]]:
-        """Yields the edits for each place where transcript and speech differ, with the number of the place."""
-        tokens, heard = self.labels.tokens, self.speech.tokens
+        """Yields the possible edits, each with the number of the place where transcript and speech differ."""
         start = first = 0
-        for place, block in enumerate(Levenshtein.editops(tokens, heard).as_matching_blocks()):
-            written, said, size = block.a - start, block.b - first, abs(block.a - start - block.b + first)
-            for i in range(min(written, said) + 1 if size else 0):
-                at = start + i
-                is_added = said > written
-                added = tuple(heard[first + i : first + i + size]) if is_added else ()
-                yield place, TextEdit(at, at if is_added else at + size, added)
-            if written == said > 0:
-                yield place, TextEdit(start, block.a, tuple(heard[first : block.b]))
+        blocks = Levenshtein.editops(self.labels.tokens, self.speech.tokens).as_matching_blocks()
+        for place, block in enumerate(blocks):
+            said, size = tuple(self.speech.tokens[first : block.b]), block.a - start
+            excess = len(said) - size
+            if excess == 0 < size:
+                yield place, TextEdit(start, block.a, said)
+            for i in range(1 + min(size, len(said)) if excess else 0):
+                added = said[i : i + max(excess, 0)]
+                yield place, TextEdit(start + i, start + i + max(-excess, 0), added)
             start, first = block.a + block.size, block.b + block.size
 
 
@@ -85,20 +96,20 @@ def check(
     """Compares utterances with what was heard in them.
 
     Returns:
-        For each utterance, a dict with score (the mean over the tokens of exp(score), see
-        token_times.Alignment; tokens that were heard and not written count as 0), agreement (see
-        UtteranceCheck), tokens (each with its score, as text), heard, fault ("" if none was found) and words
-        (the suspicious ones, as text).
+        For each utterance, a dict with score (the sum over the tokens of exp(token_times.Alignment.scores),
+        divided by the number of tokens in the transcript or heard, whichever are more), agreement, tokens
+        (text, each with its score), heard (text), fault ("" if none was found), and words (text, the
+        suspicious ones).
     """
     labels = list(map(texts.load_labeller(token_type), utterances))
     scores = _score(heard, [label.tokens for label in labels])
-    checks = list(map(UtteranceCheck, labels, heard, scores))
-    return [_describe(each, edits) for each, edits in zip(checks, _find_edits(checks))]
+    compared = list(map(ComparedUtterance, labels, heard, scores, map(_find_confidence, heard)))
+    return [_describe(utterance, edits) for utterance, edits in zip(compared, _find_edits(compared))]
 
 
 def _score(heard, token_lists) -> list[np.ndarray]:
-    """Returns the scores of each list of tokens; they are -inf if the tokens cannot be aligned."""
-    scores = [np.full(len(tokens), -np.inf) for tokens in token_lists]
+    """Returns the scores of each list of tokens, which are _LOWEST if the tokens cannot be aligned."""
+    scores = [np.full(len(tokens), _LOWEST) for tokens in token_lists]
     numbers = [i for i, tokens in enumerate(token_lists) if tokens and heard[i].segments]
     spans = [
         forced_alignment.TokenSpan(heard[i], 0, int(heard[i].firsts[-1]), token_lists[i]) for i in numbers
@@ -108,32 +119,27 @@ def _score(heard, token_lists) -> list[np.ndarray]:
     return scores
 
 
-def _find_edits(checks: Sequence[UtteranceCheck]) -> list[list[TextEdit]]:
-    """Returns the suspicious edits of each utterance, those with the strongest evidence first."""
+def _find_edits(compared: Sequence[ComparedUtterance]) -> list[list[TextEdit]]:
+    """Returns the suspicious edits of each utterance, those with the largest gain first."""
     options = [
-        (number, place, edit)
-        for number, each in enumerate(checks)
-        if each.speech.tokens and not each.is_other_sentence()
-        for place, edit in each.list_edits()
+        (number, *option)
+        for number, utterance in enumerate(compared)
+        if utterance.speech.tokens and not utterance.is_other_sentence
+        for option in utterance.list_edits()
     ]
-    edited = [edit.apply(checks[number].labels.tokens) for number, _, edit in options]
-    scores = _score([checks[number].speech for number, *_ in options], edited)
+    edited = [edit.apply(compared[number].labels.tokens) for number, _, edit in options]
     best: dict[tuple[int, int], tuple[float, TextEdit]] = {}
-    for (number, place, edit), after in zip(options, scores):
-        total = np.sum(after) if len(after) else -np.inf
-        gain = total - np.sum(checks[number].scores) if np.isfinite(total) else -np.inf
-        best[number, place] = max(best.get((number, place), (-np.inf, edit)), (float(gain), edit))
-    found: list[list[TextEdit]] = [[] for _ in checks]
+    for (number, place, edit), scores in zip(
+        options, _score([compared[number].speech for number, *_ in options], edited)
+    ):
+        doubts = _DOUBTS * (1 - compared[number].confidence)
+        gain = float(np.sum(scores) - np.sum(compared[number].scores)) - doubts
+        best[number, place] = max(best.get((number, place), (gain, edit)), (gain, edit))
+    found: list[list[TextEdit]] = [[] for _ in compared]
     for (number, _), (gain, edit) in sorted(best.items(), key=lambda item: -item[1][0]):
-        if _is_certain(checks[number].labels.tokens[edit.start : edit.end], edit, gain):
+        if edit.is_certain(compared[number].labels.tokens, gain):
             found[number].append(edit)
     return found
-
-
-def _is_certain(written: Sequence[str], edit: TextEdit, gain: float) -> bool:
-    if edit.fault != OTHER_WORDS:
-        return gain >= _MIN_GAIN[edit.fault]
-    return gain >= _MIN_TOKEN_GAIN * len(written) and not any(map(_sound_alike, written, edit.said))
 
 
 def _sound_alike(token: str, other: str) -> bool:
@@ -142,48 +148,46 @@ def _sound_alike(token: str, other: str) -> bool:
     return initial == other_initial or final.rstrip("12345") == other_final.rstrip("12345")
 
 
-def _describe(each: UtteranceCheck, edits: Sequence[TextEdit]) -> dict:
-    tokens, heard = each.labels.tokens, each.speech.tokens
-    probs = np.exp(each.scores)
+def _describe(utterance: ComparedUtterance, edits: Sequence[TextEdit]) -> dict[str, object]:
+    tokens, heard, probs = utterance.labels.tokens, utterance.speech.tokens, np.exp(utterance.scores)
     return {
         "score": round(float(np.sum(probs)) / max(len(tokens), len(heard), 1), 3),
-        "agreement": round(each.agreement, 3),
+        "agreement": round(utterance.agreement, 3),
         "tokens": " ".join(f"{token}:{prob:.2f}" for token, prob in zip(tokens, probs)),
         "heard": " ".join(heard),
-        "fault": _find_fault(each, edits),
-        "words": "; ".join(_describe_edit(each.labels, edit) for edit in edits),
+        "fault": _find_fault(utterance, edits),
+        "words": "; ".join(_describe_edit(utterance.labels, edit) for edit in edits),
     }
 
 
 def _describe_edit(labels: labelling.Labels, edit: TextEdit) -> str:
-    is_paired = len(labels.characters) == len(labels.tokens)
-    part = slice(edit.start, edit.end)
-    written = "".join(labels.characters[part]) if is_paired else " ".join(labels.tokens[part])
-    said = " ".join(edit.said)
-    return {LEFT_OUT: f"-{written}", ADDED: f"+{said}", OTHER_WORDS: f"{written}>{said}"}[edit.fault]
+    names = labels.characters if len(labels.characters) == len(labels.tokens) else labels.tokens
+    written, said = " ".join(names[edit.start : edit.end]), " ".join(edit.said)
+    return {LEFT_OUT: f"-{written}", ADDED: f"+{said}", OTHER_WORDS: f"{written} > {said}"}[edit.fault]
 
 
-def _find_fault(each: UtteranceCheck, edits: Sequence[TextEdit]) -> str:
-    tokens, speech = each.labels.tokens, each.speech
+def _find_fault(utterance: ComparedUtterance, edits: Sequence[TextEdit]) -> str:
+    tokens, speech = utterance.labels.tokens, utterance.speech
     if not speech.tokens:
         return SILENCE
-    if each.is_other_sentence():
-        known = speech.segments[0].vocabulary.encode(tokens)
-        is_known = np.count_nonzero(known) >= _MIN_KNOWN * len(known)
-        return OTHER_SENTENCE if is_known and _find_confidence(speech) >= _MIN_CONFIDENCE else OTHER_LANGUAGE
-    if not edits:
-        return ""
-    edit = edits[0]
-    silence_after = speech.ends[-1] - speech.ends[speech.places[-1] + 1]
-    if edit.fault == LEFT_OUT and edit.start == 0 and speech.token_starts[0] < _CUT_SECONDS:
+    if utterance.is_other_sentence:
+        num_known = np.count_nonzero(speech.segments[0].vocabulary.encode(tokens))
+        is_known = num_known >= _MIN_KNOWN * len(tokens) and utterance.confidence >= _MIN_CONFIDENCE
+        return OTHER_SENTENCE if is_known else OTHER_LANGUAGE
+    fault = edits[0].fault if edits else ""
+    if fault == LEFT_OUT and edits[0].start == 0 and speech.token_starts[0] < _CUT_SECONDS:
         return CUT_BEGIN
-    if edit.fault == LEFT_OUT and edit.end == len(tokens) and silence_after < _CUT_SECONDS:
-        return CUT_END
-    return edit.fault
+    seconds_after = speech.ends[-1] - speech.ends[speech.places[-1] + 1]
+    return (
+        CUT_END
+        if fault == LEFT_OUT and edits[0].end == len(tokens) and seconds_after < _CUT_SECONDS
+        else fault
+    )
 
 
 def _find_confidence(speech: forced_alignment.RecognisedRecording) -> float:
-    """Returns the mean probability of the tokens on the best path, over their frames."""
+    if not speech.tokens:
+        return 0.0
     log_probs = forced_alignment.read_frames(speech, 0, int(speech.firsts[-1]))
     is_token = np.argmax(log_probs, axis=1) < log_probs.shape[1] - 1
     return float(np.mean(np.exp(np.max(log_probs, axis=1)[is_token])))

@@ -33,13 +33,13 @@ class RecordingFile(NamedTuple):
     """A recording: its path ("-" for standard input), and the name from which its output path is made.
 
     The name is the path without its extension, relative to the folder on the command line. For align, the
-    recording has a file with its text, or utterances of a corpus.
+    recording has a file with its text, or is or contains an utterance of a corpus.
     """
 
     path: str
     name: str
     text_path: str = ""
-    utterances: tuple[manifest.Utterance, ...] = ()
+    utterance: Optional[manifest.Utterance] = None
 
 
 def find(words: Sequence[str]) -> list[RecordingFile]:
