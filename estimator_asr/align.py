@@ -1,4 +1,4 @@
-"""Cuts long recordings and their texts into a corpus of utterances, with an exported model.
+"""Cuts long recordings and their texts into a corpus, or checks the transcripts of a corpus, with an export.
 
     python -m estimator_asr.align --saved_model=EXPORT --output_dir=CORPUS
         --audio_dir=RECORDINGS --text_dir=TEXTS | --pairs=FILE [--min_score=0.5] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
@@ -9,6 +9,13 @@ start and duration; rejected.tsv, which lists what was left out and why (speech 
 speech, utterances whose score is low); and .align/, from which the same command continues an interrupted run,
 even with another --runner or --min_score. If a recording cannot be aligned, the reason is printed to standard
 error, the others are aligned, and the exit code is 1.
+
+    python -m estimator_asr.align --saved_model=EXPORT --output_dir=OUT
+        --corpus_dir=DIR [--corpus=manifest] | --data_dir=DATA
+
+checks the transcripts of a corpus that is cut already: OUT then contains scores.tsv, with the score of each utterance and token;
+suspects.tsv, the utterances whose transcripts are probably wrong, for `build --exclude`; and suspects.html,
+which plays them.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def _show_seconds(on_progress, number, rejected, seconds, total):
     on_progress(number + min(seconds / (total or math.inf), 1), len(rejected))
 
 
-def _divide(pending: Sequence[tuple], min_size: int) -> list[RecordingUnit]:
+def _divide(pending: Sequence[tuple], min_size: int = 1) -> list[RecordingUnit]:
     """Returns units whose file names are unique, because workers of a killed run may still be writing."""
     size, run_name = max(min_size, math.ceil(len(pending) / _MAX_UNITS)), uuid.uuid4().hex[:8]
     starts = range(0, len(pending), size)

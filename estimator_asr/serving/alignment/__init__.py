@@ -3,4 +3,7 @@
 texts reads a text and lists its sentences with their tokens; frame_scores stores what the acoustic model
 hears in a recording; matching finds each sentence in it; forced_alignment finds the times of the tokens;
 segments makes the utterances of a corpus, and lists what was left out.
+
+For a corpus that is cut already, utterances lists it; utterance_units recognises it; suspects compares each
+utterance with its transcript; corpus_check runs all three, and writes the tables and the page.
 """

@@ -48,7 +48,7 @@ class TextEdit(NamedTuple):
         return (*tokens[: self.start], *self.said, *tokens[self.end :])
 
     def is_certain(self, tokens: Sequence[str], gain: float) -> bool:
-        """Returns True if a gain, less what the doubts of the model are worth, is hardly due to its mistakes."""
+        """Returns True if a gain in log probability, less the doubts, is hardly due to a mistake."""
         if self.fault != OTHER_WORDS:
             return gain >= _MIN_GAIN[self.fault]
         written = tokens[self.start : self.end]
