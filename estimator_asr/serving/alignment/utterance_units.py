@@ -60,6 +60,8 @@ def _read_pieces(unit, sample_rate, rows, owners, on_progress) -> Iterator[pause
         except errors.UserError as error:
             rows[number]["problem"] = f"{utterance.utterance_id}: {error}"
             continue
+        except OSError as error:
+            raise errors.store_failed(recording.path, error) from error
         rows[number]["seconds"] = round(len(waveform) / sample_rate, 3)
         for piece in pauses.cut([waveform], sample_rate):
             owners.append(number)

@@ -146,6 +146,15 @@ def test_a_recording_that_cannot_be_read_is_named_and_the_others_are_scored(corp
     assert {row["id"] for row in read_table(corpus, "scores.tsv")} == {"u0", "u1", "u2", "u3", "u6", "u7"}
 
 
+def test_a_store_that_fails_ends_the_run(corpus, monkeypatch):
+    def fail(path, *rest):
+        raise OSError(5, "Input/output error", path)
+
+    monkeypatch.setattr(audio_files, "read_audio", fail)
+    with pytest.raises(errors.UserError, match="0.wav.*Input/output error"):
+        run(corpus)
+
+
 def test_transcripts_in_another_language_write_nothing(corpus):
     header, *rows = (row.split("\t") for row in corpus.rows)
     write_manifest(
