@@ -59,7 +59,7 @@ class TextSentence(NamedTuple):
         return tuple(token for phrase in self.phrases for token in phrase.tokens)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)  # words need syllables besides the model's tokens
 def load_labeller(token_type: str) -> labelling.Labeller:
     """Returns a labeller for the utterances of a corpus; raises errors.UserError for subwords (bpe)."""
     if token_type == "bpe":

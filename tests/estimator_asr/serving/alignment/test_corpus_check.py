@@ -172,6 +172,8 @@ def test_sources_exclude_each_other(corpus):
     for changed in ({"audio_dir": "a", "text_dir": "b"}, {"data_dir": ("d",)}, {"corpus_dir": ()}):
         with pytest.raises(errors.UserError, match="--text_dir, or --pairs, or --corpus_dir, or --data_dir"):
             run(corpus, **changed)
+    with pytest.raises(errors.UserError, match="--format works only with recordings and texts; omit it"):
+        run(corpus, format=("srt",))
 
 
 def test_an_export_of_an_earlier_release_is_refused(corpus, version, monkeypatch):
