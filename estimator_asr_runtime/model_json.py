@@ -43,12 +43,12 @@ class Decode:
 
 @dataclasses.dataclass(frozen=True)
 class Punctuation:
-    """Settings for punctuation; see docs/devices.md."""
+    """Settings for punctuation; for the weight of pauses see docs/devices.md."""
 
-    marks: Sequence[str]  # the mark of each class of the graph; "" stands for no mark
-    pause_weight: float  # what a second of silence adds to the log odds of a mark
-    pause_offset: float  # seconds of silence that add nothing
-    longest_pause: float  # seconds; longer pauses count as this long
+    marks: Sequence[str]  # the mark of each class of the graph; "", which stands for no mark, comes first
+    pause_weight: float
+    pause_offset: float  # seconds
+    longest_pause: float  # seconds
 
 
 @dataclasses.dataclass(frozen=True)

@@ -128,6 +128,8 @@ def test_fields_are_those_of_the_trainer():
     ours = {field.name: field.type for field in dataclasses.fields(model_json.Decode)}
     theirs = {field.name: field.type for field in dataclasses.fields(config.DecodeConfig)}
     pauses = {name: kind for name, kind in theirs.items() if name.startswith("pause_")}
-    assert ours == {name: kind for name, kind in theirs.items() if "whisper" not in name and name not in pauses}
+    assert ours == {
+        name: kind for name, kind in theirs.items() if "whisper" not in name and name not in pauses
+    }
     settings = {field.name: field.type for field in dataclasses.fields(model_json.Punctuation)}
     assert settings == {"marks": "Sequence[str]", **pauses, "longest_pause": "float"}

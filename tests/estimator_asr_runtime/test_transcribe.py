@@ -35,7 +35,13 @@ def test_one_line_or_one_object_per_file(speech, capsys):
 
 
 def test_the_written_text_is_shown(speech, capsys, monkeypatch):
-    texts = {"transcript": "二十", "punctuated": "二十。", "written": "20。", "pinyin": "er4 shi2", "status": "ok"}
+    texts = {
+        "transcript": "二十",
+        "punctuated": "二十。",
+        "written": "20。",
+        "pinyin": "er4 shi2",
+        "status": "ok",
+    }
     monkeypatch.setattr(recogniser.Recogniser, "recognise_file", lambda self, path: dict(texts))
     assert transcribe.main(["--model=m", speech]) == 0
     assert capsys.readouterr().out == f"{speech}\t20。\ter4 shi2\n"

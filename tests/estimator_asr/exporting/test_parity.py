@@ -63,7 +63,9 @@ def test_a_different_text_is_refused(certificate):
 def test_different_marks_are_refused(certificate):
     expected = {**EXPECTED, "punctuated": "你好。"}
     certificate.compare("here", expected, change(punctuated="你好。"))
-    with pytest.raises(errors.UserError, match="here: punctuated is '你，好。', expected '你好。'. Nothing was"):
+    with pytest.raises(
+        errors.UserError, match="here: punctuated is '你，好。', expected '你好。'. Nothing was"
+    ):
         certificate.compare("here", expected, change(punctuated="你，好。"))
 
 

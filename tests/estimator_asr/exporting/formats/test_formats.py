@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import subprocess
@@ -23,9 +22,7 @@ from estimator_asr.experiment import back_off_arrays
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting
 from estimator_asr.exporting.saved_model import export_info, saved_model_writer, trained_model
-from estimator_asr.exporting.saved_model import recogniser as saved_model
-from estimator_asr.models import token_encoder
-from estimator_asr_runtime import backends, marking
+from estimator_asr_runtime import backends
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
@@ -78,12 +75,12 @@ def open_model(directory: str, name: str, ngram=None, **decode) -> trained_model
     return trained._replace(model=dataclasses.replace(trained.model, decode=decode, ngram=ngram))
 
 
-def export(path, acoustic, language=None, names=FORMATS, weights="float32", punctuation=None) -> str:
+def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> str:
     def complete(version_dir, info):
-        formats = bundle.add(version_dir, names, weights, acoustic, language, info, UTTERANCES, punctuation)
+        formats = bundle.add(version_dir, names, weights, acoustic, language, info, UTTERANCES)
         return dataclasses.replace(info, formats={name: vars(each) for name, each in formats.items()})
 
-    return saved_model_writer.write(acoustic, language, str(path / "export"), complete, punctuation)
+    return saved_model_writer.write(acoustic, language, str(path / "export"), complete)
 
 
 @pytest.mark.parametrize(
@@ -97,47 +94,6 @@ def test_formats_recognise_like_the_saved_model(directory, tmp_path, name):
         assert compared["num_recordings"] == 4 and compared["num_ties"] == 0
         assert 0 <= compared["largest_difference"] <= agreement.TOLERANCE
         assert f"{format}/model.json" in info.files
-
-
-@pytest.mark.parametrize("weights", bundle.WEIGHTS)
-def test_marks_are_those_of_the_saved_model(directory, tmp_path, monkeypatch, weights):
-    monkeypatch.setattr(agreement, "MOST_CHANGED", 1.0 if weights == "int8" else 0.0)
-    punctuation = open_model(directory, "punctuation", pause_weight=9.0, pause_offset=0.05)
-    models = open_model(directory, "plain"), open_model(directory, "language")
-    version_dir = export(tmp_path, *models, weights=weights, punctuation=punctuation)
-    version, info = saved_model.load(version_dir, "waveform"), export_info.load(version_dir)
-    wav = {"waveform": WAVEFORMS[3][None], "num_samples": np.int32([len(WAVEFORMS[3])])}
-    expected = version.run(wav)["punctuated"][0]
-    version.session.close()
-    for format in FORMATS:
-        model_dir = os.path.join(version_dir, format)
-        found = runtime.Recogniser(runtime_model.load(model_dir, num_threads=1)).recognise(WAVEFORMS[3])
-        assert found["punctuated"] != found["transcript"]  # it has marks
-        assert (weights == "int8") or found["punctuated"] == expected
-        assert (weights == "int8") or info.formats[format]["num_changed_marks"] == 0
-        with open(os.path.join(model_dir, "model.json"), encoding="utf-8") as file:
-            assert json.load(file)["punctuation"] == {
-                "marks": ["", "，", "。", "？", "！", "、", "；", "："],
-                "pause_weight": 9.0,
-                "pause_offset": 0.05,
-                "longest_pause": 1.0,
-            }
-
-
-def test_hashes_of_ngrams_are_equal_in_all_formats(tmp_path):
-    """The hashes of n-grams of 8,000 characters need 64-bit integers."""
-    ids = np.random.default_rng(0).integers(0, 8000, [1, 50], np.int32)
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-        placeholder = tf.compat.v1.placeholder(tf.int32, [1, None], "token_ids")
-        mask = tf.cast(placeholder >= 0, tf.float32)
-        rows = token_encoder.hash_ngrams(placeholder, mask, 8000, 262139)
-        expected = session.run(tf.cast(rows, tf.int32, "rows"), {placeholder: ids})
-    part = parts.Part("hashes", graph.as_graph_def(), ("token_ids",), ("rows",))
-    for name in FORMATS:
-        path = tmp_path / name
-        path.write_bytes(bundle.CONVERTERS[name].convert(part, "float32"))
-        found = backends.BACKENDS[name].graph(str(path), 1).run({"token_ids": ids})["rows"]
-        np.testing.assert_array_equal(found, expected)
 
 
 def test_search_with_all_settings_that_tune_may_add(directory, tmp_path):
@@ -301,48 +257,6 @@ _OTHER = {
     "n_best": [{"transcript": "别的", "score": -1.0}],
     "characters": [],
 }
-
-
-def test_a_format_with_other_marks_is_not_written(directory, tmp_path, monkeypatch):
-    monkeypatch.setattr(marking.Punctuator, "_find_marks", lambda self, items, _: ["；"] * len(items))
-    models = (open_model(directory, name) for name in ("plain", "language"))
-    wanted = "^export: utterance u. in onnx: punctuated is '.*；', expected .* Nothing was exported"
-    with pytest.raises(errors.UserError, match=wanted):
-        export(tmp_path, *models, ["onnx"], punctuation=open_model(directory, "punctuation"))
-    assert os.listdir(tmp_path / "export") == []
-
-
-def list_characters(text: str) -> list[dict]:
-    """Returns characters and their marks; "_" stands for no mark."""
-    pairs = zip(text[::2], text[1::2].replace("_", " "))
-    return [{"character": character, "mark": mark.strip()} for character, mark in pairs]
-
-
-@pytest.mark.parametrize(
-    ("got", "changed"),
-    [
-        ("你_好，吗？", 0),
-        ("你_好_吗？", 1),
-        ("你，好_吗。", 3),
-        ("你_号_吗？", 0),  # another character has no mark to compare
-        ("你_你_好，吗。", 1),
-        ("", 0),
-    ],
-)
-def test_changed_marks(got, changed):
-    assert agreement.count_changed_marks(*map(list_characters, ("你_好，吗？", got))) == changed
-
-
-def test_too_many_changed_marks_are_refused():
-    compared = agreement.Agreement("onnx", "int8", 9, num_characters=100, num_changed_marks=4)
-    with pytest.raises(errors.UserError) as refused:
-        compared.check_changes()
-    assert str(refused.value) == (
-        "export: int8 onnx differs from the float32 SavedModel in 0 of 100 characters (9 recordings) and in "
-        "the marks after 4 characters; at most 3 may differ. Nothing was exported. Pass other --weights, or "
-        "train the model further."
-    )
-    dataclasses.replace(compared, num_changed_marks=3).check_changes()
 
 
 def test_too_many_changed_characters_are_refused():
