@@ -185,7 +185,7 @@ def _check_text(
         )
     if label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
         raise errors.UserError(
-            f"--token_type={label_config.token_type} does not support --corpus={config.corpus}, in which each "
-            f"character is paired with {'a syllable' if config.corpus == registry.TEXT else 'a mark'}; use "
+            f"--token_type={label_config.token_type} does not support --corpus={config.corpus}, in which "
+            f"each character is paired with {'a syllable' if config.corpus == registry.TEXT else 'a mark'}; use "
             f"{' or '.join(labelling.PAIRED_TOKEN_TYPES)}."
         )
