@@ -24,16 +24,12 @@ async function findMarks({ ort, punctuation, punctuationIds, settings }, items, 
   const { marks } = settings.punctuation;
   return items.map(({ character, end }, i) => {
     const bonus = weighPause(settings.punctuation, (items[i + 1]?.start ?? seconds) - end);
-    const scores = log_probs.data.slice(i * marks.length, (i + 1) * marks.length);
-    const best = findBest(scores.map((score, id) => (id ? score + bonus : score))); // mark 0 is no mark
-    return character === SPACE ? "" : marks[best];
+    const logProbs = log_probs.data.slice(i * marks.length, (i + 1) * marks.length);
+    const scores = logProbs.map((score, id) => (id ? score + bonus : score)); // mark 0 is no mark
+    return character === SPACE ? "" : marks[scores.indexOf(Math.max(...scores))];
   });
 }
 
 function weighPause({ pause_weight, pause_offset, longest_pause }, pause) {
   return pause_weight * (Math.min(Math.max(pause, 0), longest_pause) - pause_offset);
-}
-
-function findBest(scores) {
-  return scores.indexOf(Math.max(...scores));
 }
