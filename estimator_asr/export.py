@@ -160,11 +160,13 @@ def export(config: ExportConfig) -> str:
             deployment.write(path, info.frontend.sample_rate)
             agreement = "Not compared with the trained models, because --data_dir was not set."
             if utterances:
-                certificate = parity.certify(path, *pair, utterances)
+                certificate = parity.certify(path, *pair, utterances, punctuation)
                 certificate.data = f"{','.join(data)}, {config.split}"
                 info = dataclasses.replace(info, parity=dataclasses.asdict(certificate))
                 agreement = str(certificate)
-            formats = bundle.add(path, config.other_formats, config.weights, *pair, info, utterances)
+            formats = bundle.add(
+                path, config.other_formats, config.weights, *pair, info, utterances, punctuation
+            )
             model_card.write(path, info, data, list(reports.values()), config.licence, agreement)
             logging.info("%s", agreement)
             return dataclasses.replace(

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from estimator_asr_runtime import backends, model_json, ngrams
+from estimator_asr_runtime import backends, marking, model_json, ngrams, written_form
 
 UNKNOWN_ID = 0  # token id of <unk>
 
@@ -27,6 +27,7 @@ class Model:
     language_ids: Mapping[str, int]  # token -> id in the language model
     acoustic_ngram: Optional[ngrams.NgramScorer]
     language_ngram: Optional[ngrams.NgramScorer]
+    punctuation: Optional[marking.Punctuator] = None
 
 
 def find(path: str, allowed: Sequence[str] = model_json.FORMATS) -> str:
@@ -70,7 +71,8 @@ def load(directory: str, num_threads: int = 0) -> Model:
     )
     language_ids = {token: index for index, token in enumerate(language_tokens)}
     scorers = (_read_ngram(directory, settings, part) for part in ("acoustic", "language"))
-    return Model(directory, settings, *graphs, tokens, characters, language_ids, *scorers)
+    punctuation = _open_punctuation(directory, settings, num_threads) if settings.punctuation else None
+    return Model(directory, settings, *graphs, tokens, characters, language_ids, *scorers, punctuation)
 
 
 def _open_graph(directory: str, settings: model_json.ModelJson, name: str, num_threads: int):
@@ -93,3 +95,11 @@ def _read_ngram(directory: str, settings: model_json.ModelJson, part: str) -> Op
         return None
     arrays = ngrams.load(os.path.join(directory, file))
     return ngrams.NgramScorer(arrays, getattr(settings, part).ngram_weight)
+
+
+def _open_punctuation(directory: str, settings: model_json.ModelJson, num_threads: int) -> marking.Punctuator:
+    graph = _open_graph(directory, settings, "punctuation", num_threads)
+    characters = _read_tokens(directory, settings, "punctuation_characters")
+    ids = {character: index for index, character in enumerate(characters)}
+    form = written_form.load(os.path.join(directory, written_form.FILE))
+    return marking.Punctuator(graph, ids, settings.punctuation, settings.joining, form)

@@ -1,7 +1,8 @@
 """model.json: the settings of an exported model, and the digests of its files.
 
 {"layout": 1, "format": "onnx", "sample_rate": 16000, ..., "acoustic": {"decoding": "beam", ...},
- "language": null, "files": {"acoustic.onnx": {"num_bytes": 12345, "sha256": "0a1b..."}, ...},
+ "language": null, "punctuation": null,
+ "files": {"acoustic.onnx": {"num_bytes": 12345, "sha256": "0a1b..."}, ...},
  "sha256": "2c3d..."}
 """
 
@@ -11,7 +12,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from estimator_asr_runtime import backends, errors, joining
@@ -41,6 +42,16 @@ class Decode:
 
 
 @dataclasses.dataclass(frozen=True)
+class Punctuation:
+    """Settings for punctuation; for the weight of pauses see docs/devices.md."""
+
+    marks: Sequence[str]  # the mark of each class of the graph; "", which stands for no mark, comes first
+    pause_weight: float
+    pause_offset: float  # seconds
+    longest_pause: float  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelJson:
     """The contents of model.json."""
 
@@ -53,6 +64,7 @@ class ModelJson:
     acoustic: Decode
     language: Optional[Decode]  # None if there is no language model
     files: Mapping[str, Mapping]  # file name -> num_bytes and sha256
+    punctuation: Optional[Punctuation] = None  # None if there is no punctuation model
 
     @property
     def joining(self) -> joining.Joining:
@@ -109,8 +121,10 @@ def _read(path: str) -> tuple[dict, bool]:
 
 
 def _parse(values: Mapping) -> ModelJson:
-    decodes = {part: values[part] and _pick(Decode, values[part]) for part in ("acoustic", "language")}
-    return _pick(ModelJson, {**values, **decodes})
+    values = {"punctuation": None, **values}  # exports from earlier releases lack this field
+    kinds = {"acoustic": Decode, "language": Decode, "punctuation": Punctuation}
+    parts = {part: values[part] and _pick(kind, values[part]) for part, kind in kinds.items()}
+    return _pick(ModelJson, {**values, **parts})
 
 
 def _pick(kind: type, values: Mapping):

@@ -45,7 +45,7 @@ class Recogniser:
         settings = self._model.settings
         read = audio.read(path, settings.sample_rate, settings.max_seconds)
         if read.status not in (statuses.OK, statuses.UNFINISHED):
-            return make_empty(read.status)
+            return self._punctuate(make_empty(read.status))
         result = self.recognise(read.waveform)
         return {**result, "status": read.status} if result["status"] == statuses.OK else result
 
@@ -56,7 +56,9 @@ class Recogniser:
             A dict of transcript, pinyin and greedy_pinyin (str; greedy_pinyin comes from greedy decoding);
             acoustic_score, language_score and confidence (float); status (str, see statuses.py); characters,
             a list of dicts with character, pinyin, start and end (in seconds) and confidence; and n_best, a
-            list of dicts with transcript and score, best first.
+            list of dicts with transcript and score, best first. With a punctuation model, also punctuated
+            (str, the transcript with marks), written (str, also with numbers in digits), and in the dict of
+            each character mark (str, the mark after it, or "").
 
         Raises:
             errors.UserError: the type or rank of the waveform is wrong, or the graphs return invalid
@@ -70,7 +72,9 @@ class Recogniser:
             )
         max_samples = settings.max_seconds * settings.sample_rate
         status = statuses.check(waveform, settings.min_samples, max_samples)
-        return make_empty(status) if status != statuses.OK else self._transcribe(waveform)
+        if status != statuses.OK:
+            return self._punctuate(make_empty(status))
+        return self._transcribe(waveform)
 
     def _transcribe(self, waveform: np.ndarray) -> dict:
         model = self._model
@@ -82,7 +86,7 @@ class Recogniser:
         hypotheses = beam_search.search(model.settings.acoustic, log_probs, self._scorers)
         if model.decoder:
             hypotheses = _attend(model, outputs["encoding"], hypotheses)
-        return self._describe(log_probs, hypotheses)
+        return self._punctuate(self._describe(log_probs, hypotheses), len(log_probs))
 
     def _describe(self, log_probs: np.ndarray, hypotheses: list[beam_search.Hypothesis]) -> dict:
         model = self._model
@@ -107,6 +111,12 @@ class Recogniser:
             **self._describe_characters(spellings[best], units[best], times),
             "n_best": [{"transcript": row.transcript, "score": _to_float(row.score)} for row in ranked],
         }
+
+    def _punctuate(self, result: dict, num_frames: int = 0) -> dict:
+        if self._model.punctuation is None:
+            return result
+        seconds = np.float32(self._model.settings.output_seconds) * np.float32(num_frames)
+        return self._model.punctuation.punctuate(result, seconds)
 
     def _write(self, units, hypotheses: list[beam_search.Hypothesis]) -> list[writing.Written]:
         spellings = writing.write(self._model, units)

@@ -23,9 +23,12 @@ version is used, a version in such a directory, or a format's directory in a ver
 checked against the digests in model.json. Audio may be WAV, FLAC, Ogg, MP3, AIFF, AU or CAF, with any sample
 rate and number of channels. Each file is one utterance, so cut long recordings at pauses.
 
-  --format=text   file<TAB>transcript<TAB>pinyin, one line per file
+  --format=text   file<TAB>transcript<TAB>pinyin, one line per file; with a punctuation model, the transcript
+                  has marks, and numbers in digits
   --format=json   one object per file, with its name, transcript, pinyin, confidence, status, the start and
-                  end of each character in seconds, and alternative transcripts with scores (n_best)
+                  end of each character in seconds, and alternative transcripts with scores (n_best); with a
+                  punctuation model also the transcript with marks (punctuated), and with marks and
+                  numbers in digits (written)
 
 If a file cannot be transcribed, the reason is printed to standard error, the other files are still
 transcribed, and the exit code is 1.
@@ -78,7 +81,8 @@ def _transcribe(loaded: recogniser.Recogniser, path: str, style: str) -> int:
     if style == "json":
         print(json.dumps({"file": path, **result}, ensure_ascii=False), flush=True)
     elif is_ok:
-        print(_escape_controls(path), result["transcript"], result["pinyin"], sep="\t", flush=True)
+        text = result.get("written", result["transcript"])
+        print(_escape_controls(path), text, result["pinyin"], sep="\t", flush=True)
     if result["status"] != statuses.OK:
         print(f"{path} {statuses.SENTENCES[result['status']]}", file=sys.stderr)
     return 0 if is_ok else 1

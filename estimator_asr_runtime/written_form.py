@@ -19,7 +19,8 @@ from typing import NamedTuple, Optional
 from estimator_asr_runtime import errors
 
 LAYOUT = 1
-PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web", "shared", "written_form.json")
+FILE = "written_form.json"
+PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web", "shared", FILE)
 _DIGITS = str.maketrans("零〇幺一二两三四五六七八九", "0011223456789")
 _UNITS = {"十": 10, "百": 100, "千": 1000}
 _FULL = 10_000_000  # a larger number that is not a multiple of 10,000 is written with 万: 1234万5678

@@ -66,10 +66,10 @@ class Certificate:
         if self._is_tie(expected, got):
             self.num_ties += 1
             return
-        for name in ("transcript", "pinyin"):
-            if got[name] != expected[name]:
+        for name in ("transcript", "pinyin", "punctuated"):
+            if got.get(name) != expected.get(name):
                 raise errors.UserError(
-                    f"{where}: {name} is {got[name]!r}, expected {expected[name]!r}. {advice}"
+                    f"{where}: {name} is {got.get(name)!r}, expected {expected.get(name)!r}. {advice}"
                 )
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
@@ -106,6 +106,7 @@ def certify(
     acoustic: trained_model.TrainedModel,
     language: Optional[trained_model.TrainedModel],
     utterances: Sequence[sample.ParityUtterance],
+    punctuation: Optional[trained_model.TrainedModel] = None,
 ) -> Certificate:
     """Compares an export with the models from which it was made.
 
@@ -114,7 +115,7 @@ def certify(
     """
     with_audio = [utterance for utterance in utterances if utterance.waveform is not None]
     fbanks = extract_features(acoustic.model, [utterance.waveform for utterance in with_audio])
-    model = trained_model.build_recogniser(acoustic, language)
+    model = trained_model.build_recogniser(acoustic, language, punctuation)
     with contextlib.closing(model.session):
         stored = list(zip(utterances, _recognise_each(model, [utterance.fbank for utterance in utterances])))
         recorded = list(zip(with_audio, _recognise_each(model, fbanks)))

@@ -1,6 +1,7 @@
 // The model of a page: graphs, vocabularies and n-gram models.
 
 import { NgramScorer } from "./ngrams.js";
+import { WrittenForm } from "./shared/written_form.js";
 
 const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array }; // little-endian, as all browsers
 
@@ -13,6 +14,7 @@ export async function loadModel(ort, settings, read) {
   const find = (name) => names.includes(`model/${name}`) && `model/${name}`;
   const graph = async (name) => find(`${name}.onnx`) && openGraph(ort, await read(find(`${name}.onnx`)));
   const tokens = async (name) => (find(name) ? readTokens(await read(find(name))) : []);
+  const ids = async (name) => new Map((await tokens(name)).map((token, index) => [token, index]));
   return {
     ort,
     settings,
@@ -21,9 +23,12 @@ export async function loadModel(ort, settings, read) {
     language: settings.language && (await graph("language")),
     tokens: await tokens("tokens.txt"),
     characters: await tokens("characters.txt"),
-    languageIds: new Map((await tokens("language_tokens.txt")).map((token, index) => [token, index])),
+    languageIds: await ids("language_tokens.txt"),
     acousticNgram: await readNgram(settings.ngrams.acoustic, read, settings.acoustic),
     languageNgram: await readNgram(settings.ngrams.language, read, settings.language),
+    punctuation: settings.punctuation && (await graph("punctuation")),
+    punctuationIds: await ids("punctuation_characters.txt"),
+    writtenForm: settings.punctuation && readRules(await read("model/written_form.json")),
   };
 }
 
@@ -35,6 +40,10 @@ function openGraph(ort, bytes) {
 function readTokens(bytes) {
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes); // a BOM is part of a token
   return text.replace(/\n$/, "").split("\n");
+}
+
+function readRules(bytes) {
+  return new WrittenForm(JSON.parse(new TextDecoder().decode(bytes)));
 }
 
 async function readNgram(ngram, read, decode) {

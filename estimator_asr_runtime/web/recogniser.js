@@ -5,6 +5,7 @@
 import { search } from "./beam_search.js";
 import { bestPath, LogProbs } from "./ctc.js";
 import { join } from "./joining.js";
+import { punctuate } from "./marking.js";
 import { calibrate, rank } from "./ranking.js";
 import { check } from "./statuses.js";
 import * as syllables from "./syllables.js";
@@ -18,7 +19,7 @@ export { loadModel } from "./model.js";
 // are explained in recogniser.py, recognise.
 export async function recognise(model, waveform) {
   const status = check(waveform, model.settings);
-  if (status !== "ok") return makeEmpty(status);
+  if (status !== "ok") return punctuate(model, makeEmpty(status), 0);
   const { ort, acoustic } = model;
   const outputs = await acoustic.run({ waveform: new ort.Tensor("float32", waveform, [1, waveform.length]) });
   const { data, dims } = outputs.log_probs;
@@ -26,7 +27,7 @@ export async function recognise(model, waveform) {
   if (!logProbs.isValid()) throw new Error("the acoustic model returned no valid log probabilities. Export the model again.");
   let hypotheses = search(model.settings.acoustic, logProbs, model.acousticNgram ? [model.acousticNgram] : []);
   if (model.decoder) hypotheses = await attend(model, outputs.encoding, hypotheses);
-  return describe(model, logProbs, hypotheses);
+  return punctuate(model, await describe(model, logProbs, hypotheses), model.settings.output_seconds * dims[1]);
 }
 
 export function makeEmpty(status) {

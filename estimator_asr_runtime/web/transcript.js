@@ -1,10 +1,12 @@
-// Shows a result: characters shaded by confidence, with their times as tooltips, and other transcripts.
+// Shows a result: the text with marks and numbers in digits, if there is one, characters shaded by confidence, with their times as tooltips, and other transcripts.
 
 const MAX_SHADE = 0.75;
 const find = (id) => document.getElementById(id);
 
 export function showResult(result, words) {
   find("result").hidden = !result.transcript;
+  find("written").hidden = result.written === undefined; // only with a punctuation model
+  find("written").textContent = result.written ?? "";
   find("transcript").replaceChildren(...result.characters.map((item) => makeCharacter(item, words)));
   if (!result.characters.length) find("transcript").textContent = result.transcript;
   find("n-best").replaceChildren(...result.n_best.map(makeHypothesis));

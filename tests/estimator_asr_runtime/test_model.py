@@ -58,6 +58,23 @@ def test_a_model_with_all_parts(tmp_path):
     assert (loaded.acoustic, loaded.decoder, loaded.language) == ("acoustic.onnx", *names[:2])
 
 
+def test_a_punctuation_model_with_its_own_rules(tmp_path):
+    rules = {"layout": 1, "starts": "一", "spans": "一", "longest_follower": 0, "parts": {}}
+    rules["rules"] = [{"find": "(一)"}]
+    lists = {"punctuation_characters.txt": "<unk>\n你\n".encode()}
+    files = {**FILES, **lists, "punctuation.onnx": b"graph", "written_form.json": json.dumps(rules).encode()}
+    settings = {"marks": ["", "，"], "pause_weight": 2.0, "pause_offset": 0.25, "longest_pause": 1.0}
+    loaded = model.load(runtime_models.write(tmp_path, files, punctuation=settings)).punctuation
+    assert (loaded.graph, loaded.character_ids) == ("punctuation.onnx", {"<unk>": 0, "你": 1})
+    assert loaded.settings == model_json.Punctuation(**settings)
+    assert loaded.form.write("一一二二") == "11二二"
+
+
+def test_a_model_of_an_earlier_release_has_no_punctuation_model(tmp_path):
+    assert "punctuation" not in runtime_models.make_values()
+    assert model.load(runtime_models.write(tmp_path, FILES)).punctuation is None
+
+
 def test_no_model(tmp_path):
     expected = "pass an export directory that contains an ONNX or LiteRT model"
     assert refuse(tmp_path) == f"model.json: No such file or directory; {expected}"
@@ -110,4 +127,9 @@ def test_fields_are_those_of_the_trainer():
 
     ours = {field.name: field.type for field in dataclasses.fields(model_json.Decode)}
     theirs = {field.name: field.type for field in dataclasses.fields(config.DecodeConfig)}
-    assert ours == {name: kind for name, kind in theirs.items() if "whisper" not in name}
+    pauses = {name: kind for name, kind in theirs.items() if name.startswith("pause_")}
+    assert ours == {
+        name: kind for name, kind in theirs.items() if "whisper" not in name and name not in pauses
+    }
+    settings = {field.name: field.type for field in dataclasses.fields(model_json.Punctuation)}
+    assert settings == {"marks": "Sequence[str]", **pauses, "longest_pause": "float"}

@@ -58,7 +58,8 @@ def exports():
 
 @pytest.fixture(scope="module")
 def export(exports, tmp_path_factory) -> str:
-    return exports.export(str(tmp_path_factory.mktemp("export")), with_ngrams=True, attention_weight=0.4)
+    settings = {"with_ngrams": True, "with_marks": True, "attention_weight": 0.4}
+    return exports.export(str(tmp_path_factory.mktemp("export")), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,8 @@ def test_a_file_becomes_the_transcript_of_the_python_runtime(page, export, recor
     choose(page, recording)
     expected = recogniser.Recogniser(model.load(export)).recognise_file(recording)
     assert expected["characters"]
+    assert find(page, "written") == expected["written"] != expected["transcript"]
+    assert not find(page, "written", "hidden")
     assert characters(page, "each.firstChild.data") == [each["character"] for each in expected["characters"]]
     titles = [
         f"{each['start']:.2f} to {each['end']:.2f} s, {round(100 * each['confidence'])} % sure"

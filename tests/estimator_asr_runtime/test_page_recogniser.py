@@ -34,11 +34,13 @@ TUNED = {
 CASES = {
     "all": {"with_ngrams": True, **TUNED},
     "plain": {},
+    "marks": {"with_marks": True},
     "narrow": {"with_ngrams": True, "beam_width": 6, "candidates": 3, "skipped_blank": 0.2, **TUNED},
     "greedy": {"decoding": "greedy", "language_weight": 0.3},
     "initial_final": {"with_ngrams": True, **TUNED},
 }
 TEXTS = ("transcript", "pinyin", "greedy_pinyin", "status")
+STRINGS = ("character", "pinyin", "mark")
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +71,11 @@ def list_numbers(result: dict) -> list[float]:
 
 def assert_equal(found: dict, expected: dict):
     assert set(found) == set(expected)
-    assert [found[name] for name in TEXTS] == [expected[name] for name in TEXTS]
-    for name in ("character", "pinyin"):
-        assert [each[name] for each in found["characters"]] == [each[name] for each in expected["characters"]]
+    for name in {*TEXTS, "punctuated", "written"} & set(expected):
+        assert found[name] == expected[name]
+    for each, other in zip(found["characters"], expected["characters"], strict=True):
+        assert set(each) == set(other)
+        assert [each.get(name) for name in STRINGS] == [other.get(name) for name in STRINGS]
     np.testing.assert_allclose(list_numbers(found), list_numbers(expected), rtol=1e-4, atol=1e-4)
     scores = [{each["transcript"]: each["score"] for each in some["n_best"]} for some in (found, expected)]
     assert set(scores[0]) == set(scores[1])

@@ -34,6 +34,21 @@ def test_one_line_or_one_object_per_file(speech, capsys):
     assert (found["file"], found["transcript"], found["status"]) == (speech, "ni3 hao3", "ok")
 
 
+def test_the_written_text_is_shown(speech, capsys, monkeypatch):
+    texts = {
+        "transcript": "二十",
+        "punctuated": "二十。",
+        "written": "20。",
+        "pinyin": "er4 shi2",
+        "status": "ok",
+    }
+    monkeypatch.setattr(recogniser.Recogniser, "recognise_file", lambda self, path: dict(texts))
+    assert transcribe.main(["--model=m", speech]) == 0
+    assert capsys.readouterr().out == f"{speech}\t20。\ter4 shi2\n"
+    assert transcribe.main(["--model=m", "--format=json", speech]) == 0
+    assert json.loads(capsys.readouterr().out) == {"file": speech, **texts}
+
+
 def test_a_bad_file_has_an_error_and_the_others_are_transcribed(speech, tmp_path, capsys):
     soundfile.write(tmp_path / "b.wav", np.zeros(8000), 16000)
     bad = [str(tmp_path / name) for name in ("b.wav", "none.wav")]

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 import numpy as np
@@ -25,7 +25,8 @@ from tfrecord_builder.program import lazy_tensorflow, progress_bar
 
 EXACT = "float32"
 TOLERANCE = 1e-3  # allowed difference between scores, times or confidences; relative for values above 1
-MOST_CHANGED = 0.01  # maximum fraction of characters that may differ with float16 or int8 weights
+# Maximum fraction of characters, and of marks after them, that may differ with float16 or int8 weights.
+MOST_CHANGED = 0.01
 _ADVICE = "Nothing was exported. Omit {0} from --format, and report this error with {0}'s library versions."
 
 
@@ -40,29 +41,48 @@ class Agreement:
     num_changed: int = 0  # character edits between the transcripts; for float32, only in ties (see num_ties)
     num_ties: Optional[int] = None  # recordings for which two different texts have equal scores; float32 only
     largest_difference: Optional[float] = None  # difference in a score, time or confidence; float32 only
+    num_changed_marks: Optional[int] = None  # characters with another mark; None without a punctuation model
 
     def __str__(self) -> str:
         if self.weights == EXACT:
             agreed = f"{self.format} agrees with the SavedModel on {self.num_recordings} recordings"
             return f"{agreed}; scores differ by at most {self.largest_difference:.1e}"
         changed = f"{self.num_changed} of {self.num_characters} characters ({self.num_recordings} recordings)"
+        if self.num_changed_marks is not None:
+            changed += f" and in the marks after {self.num_changed_marks} characters"
         return f"{self.weights} {self.format} differs from the {EXACT} SavedModel in {changed}"
 
-    def count(self, expected: str, transcript: str) -> None:
-        """Adds a recording's transcripts: `expected` is from the SavedModel, `transcript` from the format."""
+    def count(self, expected: Mapping, got: Mapping) -> None:
+        """Adds a recording's results: `expected` is from the SavedModel, `got` from the format."""
         self.num_recordings += 1
-        self.num_characters += len(expected)
-        self.num_changed += Levenshtein.distance(expected, transcript)
+        self.num_characters += len(expected["transcript"])
+        self.num_changed += Levenshtein.distance(expected["transcript"], got["transcript"])
+        if "punctuated" in expected:
+            changed = count_changed_marks(expected["characters"], got["characters"])
+            self.num_changed_marks = (self.num_changed_marks or 0) + changed
 
     def check_changes(self) -> None:
-        """Raises errors.UserError if rounding changes too many characters (see MOST_CHANGED)."""
+        """Raises errors.UserError if rounding changes too many characters or marks (see MOST_CHANGED)."""
         allowed = MOST_CHANGED * self.num_characters
         limit = allowed + 2 * math.sqrt(allowed)  # the mean plus two standard deviations (Poisson)
-        if self.weights != EXACT and self.num_changed > limit:
+        if self.weights != EXACT and max(self.num_changed, self.num_changed_marks or 0) > limit:
             raise errors.UserError(
                 f"export: {self}; at most {math.floor(limit)} may differ. Nothing was exported. Pass other "
                 "--weights, or train the model further."
             )
+
+
+def count_changed_marks(expected: Sequence[Mapping], got: Sequence[Mapping]) -> int:
+    """Returns the number of characters that both sides have but that different marks follow.
+
+    A side is a result's `characters`. They are aligned, so that a changed character changes no marks.
+    """
+    texts = ([item["character"] for item in side] for side in (expected, got))
+    return sum(
+        expected[block.a + i]["mark"] != got[block.b + i]["mark"]
+        for block in Levenshtein.opcodes(*texts).as_matching_blocks()
+        for i in range(block.size)
+    )
 
 
 def compare(
@@ -71,8 +91,8 @@ def compare(
     """Compares the converted export in VERSION/name with the version's SavedModel.
 
     Raises:
-        errors.UserError: float32 outputs differ in any character or score, or, with rounded weights,
-            significantly more than MOST_CHANGED of the characters differ.
+        errors.UserError: float32 outputs differ in any character, mark or score, or, with rounded weights,
+            significantly more than MOST_CHANGED of the characters or of their marks differ.
     """
     agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
     # Only the best hypothesis is compared, because the last ones in the beam may differ between formats.
@@ -85,7 +105,7 @@ def compare(
         for utterance in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
             waveform = utterance.waveform
             expected, got = _recognise(model, waveform), other.recognise(waveform)
-            agreement.count(expected["transcript"], got["transcript"])
+            agreement.count(expected, got)
             if weights == EXACT:
                 where = f"export: utterance {utterance.utterance_id} in {name}"
                 certificate.compare(where, expected, got, _ADVICE.format(name))

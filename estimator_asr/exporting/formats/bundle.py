@@ -1,9 +1,11 @@
 """Adds other formats to a version, in VERSION/onnx/ and VERSION/litert/, for estimator_asr_runtime.
 
-acoustic, decoder, language .onnx or .tflite     the graphs built by parts.py
-tokens.txt, characters.txt, language_tokens.txt  vocabularies; an id is a line number, counted from 0
-acoustic_ngram.npz, language_ngram.npz           n-gram models for the search, if their weights are not 0
-model.json                                       settings, each file's size and sha256, and its own sha256
+acoustic, decoder, language, punctuation .onnx or .tflite    the graphs built by parts.py
+tokens.txt, characters.txt, language_tokens.txt, punctuation_characters.txt
+                                        vocabularies; an id is a line number, counted from 0
+acoustic_ngram.npz, language_ngram.npz  n-gram models for the search, if their weights are not 0
+written_form.json                       rules for numbers; only with a punctuation model
+model.json                              settings, each file's size and sha256, and its own sha256
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import dataclasses
 import importlib
 import json
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
@@ -21,10 +24,11 @@ from absl import logging
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import agreement, litert, onnx, parts
-from estimator_asr.exporting.saved_model import export_info, trained_model
-from estimator_asr_runtime import model_json
+from estimator_asr.exporting.saved_model import export_info, marking, trained_model
+from estimator_asr_runtime import model_json, written_form
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.data import marks
 from tfrecord_builder.program import lazy_tensorflow
 from tfrecord_builder.storage import files
 
@@ -72,6 +76,7 @@ def add(
     language: Optional[trained_model.TrainedModel],
     info: export_info.ExportInfo,
     utterances: Sequence[sample.ParityUtterance],
+    punctuation: Optional[trained_model.TrainedModel] = None,
 ) -> dict[str, agreement.Agreement]:
     """Writes each format, compares it with the version's SavedModel, and returns the results by format.
 
@@ -79,11 +84,12 @@ def add(
         errors.UserError: a format cannot be written or differs from the SavedModel; the version must then be
             discarded.
     """
-    graphs = parts.build(acoustic, language) if names else []
+    models = acoustic, language, punctuation
+    graphs = parts.build(*models) if names else []
     recorded = [utterance for utterance in utterances if utterance.waveform is not None]
     compared = {}
     for name in names:
-        write(os.path.join(version_dir, name), name, weights, graphs, acoustic, language, info)
+        write(os.path.join(version_dir, name), name, weights, graphs, *models, info)
         compared[name] = agreement.compare(version_dir, name, weights, recorded)
         logging.info("%s", compared[name])
     return compared
@@ -96,6 +102,7 @@ def write(
     built: Iterable[parts.Part],
     acoustic: trained_model.TrainedModel,
     language: Optional[trained_model.TrainedModel],
+    punctuation: Optional[trained_model.TrainedModel],
     info: export_info.ExportInfo,
 ) -> None:
     """Converts the graphs and writes them, along with all other files that recognition needs.
@@ -113,7 +120,11 @@ def write(
         language.model.tokens.save(os.path.join(directory, "language_tokens.txt"))
         language.model.characters.save(os.path.join(directory, "characters.txt"))
         _write_ngram(directory, "language", language.model)
-    _write_settings(directory, {"format": name, "weights": weights}, acoustic, language, info)
+    if punctuation:
+        punctuation.model.characters.save(os.path.join(directory, "punctuation_characters.txt"))
+        shutil.copyfile(written_form.PATH, os.path.join(directory, written_form.FILE))
+    values = {"format": name, "weights": weights, "punctuation": punctuation and _describe_marks(punctuation)}
+    _write_settings(directory, values, acoustic, language, info)
 
 
 def _convert(name: str, part: parts.Part, weights: str) -> bytes:
@@ -131,6 +142,12 @@ def _convert(name: str, part: parts.Part, weights: str) -> bytes:
 def _write_ngram(directory: str, name: str, model: model_directory.ModelDirectory) -> None:
     if parts.find_decode(model).ngram_weight:
         np.savez_compressed(os.path.join(directory, f"{name}_ngram.npz"), **vars(model.ngram))
+
+
+def _describe_marks(punctuation: trained_model.TrainedModel) -> dict:
+    decode = punctuation.model.decode
+    pauses = {name: getattr(decode, name) for name in ("pause_weight", "pause_offset")}
+    return {"marks": marks.MARKS, **pauses, "longest_pause": marking.LONGEST_PAUSE}
 
 
 def _write_settings(directory, kind, acoustic, language, info) -> None:

@@ -8,6 +8,10 @@
     language   token_ids int32 [rows, length], num_tokens int32 [rows]
                    -> characters int32 and log_probs float32 [rows, length, count]: the most probable
                       characters for each token, best first
+    punctuation
+                character_ids int32 [1, length], num_characters int32 [1]
+                   -> log_probs float32 [1, length, punctuation.NUM_MARKS]: of the mark after each character,
+                      without the pauses
 
 The graphs contain no control flow, strings or lookup tables, and their weights are constants.
 """
@@ -45,7 +49,11 @@ class Part(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def build(acoustic: trained_model.TrainedModel, language: Optional[trained_model.TrainedModel]) -> list[Part]:
+def build(
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    punctuation: Optional[trained_model.TrainedModel] = None,
+) -> list[Part]:
     """Builds the graphs with the weights from the checkpoints."""
     has_decoder = acoustic.model.decode.attention_weight > 0
     parts = [_freeze("acoustic", acoustic, lambda: _build_acoustic(acoustic, has_decoder))]
@@ -53,6 +61,8 @@ def build(acoustic: trained_model.TrainedModel, language: Optional[trained_model
         parts.append(_freeze("decoder", acoustic, lambda: _build_decoder(acoustic)))
     if language:
         parts.append(_freeze("language", language, lambda: _build_language(language)))
+    if punctuation:
+        parts.append(_freeze("punctuation", punctuation, lambda: _build_punctuation(punctuation)))
     return parts
 
 
@@ -135,3 +145,11 @@ def _build_language(trained) -> tuple[Tensors, Tensors]:
     }
     characters, log_probs = tasks.for_model(trained.model).build_best(inputs)
     return inputs, {"characters": characters, "log_probs": log_probs}
+
+
+def _build_punctuation(trained) -> tuple[Tensors, Tensors]:
+    inputs = {
+        "character_ids": tf.compat.v1.placeholder(tf.int32, [1, None], "character_ids"),
+        "num_characters": tf.compat.v1.placeholder(tf.int32, [1], "num_characters"),
+    }
+    return inputs, {"log_probs": tf.nn.log_softmax(tasks.for_model(trained.model).build(inputs))}

@@ -9,7 +9,14 @@ import tensorflow as tf
 
 from estimator_asr.decoding.search import decoders
 from estimator_asr.experiment import checkpoints, model_directory, task_spec
-from estimator_asr.exporting.saved_model import cascade, recogniser, stream_client, streams
+from estimator_asr.exporting.saved_model import (
+    cascade,
+    marking,
+    proposals,
+    recogniser,
+    stream_client,
+    streams,
+)
 from estimator_asr.models.tasks import tasks
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder import errors
@@ -103,13 +110,17 @@ def _select_checkpoint(path: str) -> str:
     return best_checkpoints.prefix(path, best[0].step) if best else checkpoints.latest(path)
 
 
-def build_recogniser(trained: TrainedModel, language: Optional[TrainedModel] = None) -> recogniser.Recogniser:
+def build_recogniser(
+    trained: TrainedModel,
+    language: Optional[TrainedModel] = None,
+    punctuation: Optional[TrainedModel] = None,
+) -> recogniser.Recogniser:
     """Builds and restores one model, or the cascade of an acoustic and a language model, as in an export.
 
     The recogniser reads the features in records (TaskSpec.features); its outputs are those of
-    cascade.recognise or cascade.transcribe.
+    cascade.recognise or cascade.transcribe and, with a punctuation model, those of marking.punctuate.
     """
-    (model,) = _build(trained, language)
+    (model,) = _build(trained, language, punctuation=punctuation)
     return model
 
 
@@ -121,20 +132,29 @@ def build_streams(
     return model, stream_client.StreamClient(starts, pieces)
 
 
-def _build(trained, language, signatures=()) -> list[recogniser.Recogniser]:
+def _build(trained, language, signatures=(), punctuation=None) -> list[recogniser.Recogniser]:
     """Builds the recogniser and the named streaming signatures, which share a session."""
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = tasks.for_model(trained.model).placeholders()
-        if language is None:
+        if language is None and punctuation is None:
             outputs = cascade.recognise(trained.model, features)
         else:
-            outputs = cascade.transcribe(trained.model, language.model, **features)
+            outputs = _transcribe(features, *(one and one.model for one in (trained, language, punctuation)))
         by_name = streams.build(trained.model, language and language.model) if signatures else {}
         # tables_initializer modifies operations in the graph, so it must precede the session's first run.
         initialize_tables = tf.compat.v1.tables_initializer()
-        for source in filter(None, (trained, language)):
+        for source in filter(None, (trained, language, punctuation)):
             cascade.restore(session, source.model, source.checkpoint)
         session.run(initialize_tables)
     pairs = [(features, outputs), *(by_name[name] for name in signatures)]
     return [recogniser.Recogniser(session, *pair) for pair in pairs]
+
+
+def _transcribe(features, acoustic, language, punctuation) -> dict[str, tf.Tensor]:
+    hypotheses = proposals.find_hypotheses(acoustic, language, **features)
+    outputs = cascade.write(acoustic, language, *hypotheses)
+    if punctuation:
+        seconds = acoustic.config.output_seconds * tf.cast(hypotheses.recognition.num_frames, tf.float32)
+        outputs |= marking.punctuate(punctuation, outputs, seconds, "character")
+    return outputs

@@ -60,6 +60,15 @@ def test_a_different_text_is_refused(certificate):
     )
 
 
+def test_different_marks_are_refused(certificate):
+    expected = {**EXPECTED, "punctuated": "你好。"}
+    certificate.compare("here", expected, change(punctuated="你好。"))
+    with pytest.raises(
+        errors.UserError, match="here: punctuated is '你，好。', expected '你好。'. Nothing was"
+    ):
+        certificate.compare("here", expected, change(punctuated="你，好。"))
+
+
 def test_a_different_status_is_refused(certificate):
     with pytest.raises(errors.UserError, match="here: status is silent, expected ok\\. Nothing was exported"):
         certificate.compare("here", EXPECTED, change(status="silent"))
@@ -126,6 +135,28 @@ def test_an_export_agrees_with_its_models_in_all_batches(tiny_export, models, ut
     assert certificate.comparisons == {"features": 5 * 3 * 2, "serving_default": 4 * 3}
     assert (certificate.num_utterances, certificate.num_recordings) == (5, 4)
     assert certificate.largest_difference < 1e-4
+
+
+@pytest.mark.long
+def test_marks_agree_and_those_of_another_model_do_not(punctuated_export, utterances, tmp_path):
+    directory = os.path.dirname(punctuated_export)
+    *pair, punctuation = (
+        trained_model.open_trained_model(os.path.join(directory, name)) for name in ("am", "lm", "pm")
+    )
+    version = recogniser.find_version(punctuated_export)
+    certificate = parity.certify(version, *pair, utterances, punctuation)
+    assert certificate.comparisons["serving_default"] == 4 * 3
+    model = trained_model.build_recogniser(*pair, punctuation)
+    with contextlib.closing(model.session):
+        (found,) = parity._recognise_each(model, [utterances[3].fbank])
+    assert found["punctuated"] != found["transcript"]  # it has marks
+    marked = [item["character"] + item["mark"] for item in found["characters"]]
+    assert found["punctuated"] == "".join(marked)
+    tiny_models.make_punctuation_model(str(tmp_path / "other"), seed=4)
+    other = trained_model.open_trained_model(str(tmp_path / "other"))
+    message = "^export: utterance u. in features, batch of 1: punctuated is '.*', expected '.*'. Nothing was"
+    with pytest.raises(errors.UserError, match=message):
+        parity.certify(version, *pair, utterances, other)
 
 
 @pytest.mark.long

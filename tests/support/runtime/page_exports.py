@@ -22,7 +22,7 @@ WAVEFORMS = [tiny_models.make_waveform(4000 + 7000 * i, seed=i) for i in range(4
 INITIALS_AND_FINALS = ("<unk>", "h", "ao3", "n", "i3", "A")  # as many tokens as in tiny_models.TOKENS
 
 
-def export(directory: str, with_ngrams: bool = False, **decode) -> str:
+def export(directory: str, with_ngrams: bool = False, with_marks: bool = False, **decode) -> str:
     """Exports models with random weights; returns the directory of the ONNX files."""
     acoustic, language = os.path.join(directory, "acoustic"), os.path.join(directory, "language")
     tiny_models.make_acoustic_model(acoustic)
@@ -32,15 +32,15 @@ def export(directory: str, with_ngrams: bool = False, **decode) -> str:
         _open(acoustic, tiny_models.TOKENS, weight, decode),
         _open(language, tiny_models.CHARACTERS, weight, {}),
     )
+    punctuation = _make_punctuation_model(os.path.join(directory, "punctuation")) if with_marks else None
     utterances = [sample.ParityUtterance("u", np.zeros([1, 20], np.float32), each) for each in WAVEFORMS]
 
     def complete(version_dir, info):
-        bundle.add(version_dir, ["onnx"], "float32", *models, info, utterances)
+        bundle.add(version_dir, ["onnx"], "float32", *models, info, utterances, punctuation)
         return info
 
-    return os.path.join(
-        saved_model_writer.write(*models, os.path.join(directory, "export"), complete), "onnx"
-    )
+    export_dir = os.path.join(directory, "export")
+    return os.path.join(saved_model_writer.write(*models, export_dir, complete, punctuation), "onnx")
 
 
 def write_page(export_dir: str, directory: str) -> str:
@@ -63,6 +63,11 @@ def speak_initials_and_finals(export_dir: str) -> None:
     sha256 = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     with open(path, "w", encoding="utf-8") as file:
         json.dump({**values, "sha256": sha256}, file)
+
+
+def _make_punctuation_model(path: str) -> trained_model.TrainedModel:
+    tiny_models.make_punctuation_model(path)
+    return _open(path, tiny_models.CHARACTERS, 0.0, {"pause_weight": 9.0, "pause_offset": 0.05})
 
 
 def _open(path: str, tokens, ngram_weight: float, decode) -> trained_model.TrainedModel:

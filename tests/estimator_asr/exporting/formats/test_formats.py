@@ -40,7 +40,7 @@ UTTERANCES = [
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory) -> str:
-    """A plain, a streaming and a wider acoustic model, one with a frozen encoder, and a language model."""
+    """A plain, a streaming and a wider acoustic model, one with a frozen encoder, and models of the text."""
     path = tmp_path_factory.mktemp("formats")
     tiny_models.make_acoustic_model(str(path / "plain"))
     tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
@@ -56,6 +56,7 @@ def directory(tmp_path_factory) -> str:
     for family in ("whisper", "hubert"):
         tiny_models.make_pretrained_model(str(path / family), family)
     tiny_models.make_language_model(str(path / "language"), tiny_models.OTHER_TOKENS)
+    tiny_models.make_punctuation_model(str(path / "punctuation"))
     return str(path)
 
 
@@ -212,7 +213,8 @@ def test_rounded_weights_do_not_change_the_features(tmp_path, kind):
 def test_onnx_has_only_standard_operators_and_no_control_flow(directory):
     onnx_library = pytest.importorskip("onnx")
     for part in parts.build(
-        open_model(directory, "plain", attention_weight=0.5), open_model(directory, "language")
+        open_model(directory, "plain", attention_weight=0.5),
+        *(open_model(directory, name) for name in ("language", "punctuation")),
     ):
         model = onnx_library.load_from_string(onnx.convert(part, "float32"))
         onnx_library.checker.check_model(model, full_check=True)

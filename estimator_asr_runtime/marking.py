@@ -1,0 +1,53 @@
+"""Adds punctuation marks to a transcript, and writes its numbers in digits.
+
+Equivalent to punctuate in estimator_asr/exporting/saved_model/marking.py, one utterance at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr_runtime import backends, joining, model_json, written_form
+
+_UNKNOWN_ID, _SPACE = 0, "<space>"  # the token for a space is not followed by a mark
+
+
+class Punctuator(NamedTuple):
+    """The punctuation model of an export."""
+
+    graph: backends.Graph
+    character_ids: Mapping[str, int]
+    settings: model_json.Punctuation
+    joining: joining.Joining  # rules for joining characters into a transcript
+    form: written_form.WrittenForm
+
+    def punctuate(self, result: Mapping, seconds: np.float32) -> dict:
+        """Adds punctuated, written and the mark of each character to a result of Recogniser.recognise.
+
+        `seconds` is the length of the audio.
+        """
+        items = result["characters"]
+        found = self._find_marks(items, seconds) if items else []
+        marked = [{**item, "mark": mark} for item, mark in zip(items, found)]
+        text = self.joining.join(item["character"] + item["mark"] for item in marked)
+        return {**result, "characters": marked, "punctuated": text, "written": self.form.write(text)}
+
+    def _find_marks(self, items: Sequence[Mapping], seconds: np.float32) -> list[str]:
+        """Returns the mark after each character, or "" where there is none."""
+        ids = [self.character_ids.get(item["character"], _UNKNOWN_ID) for item in items]
+        inputs = {"character_ids": np.int32([ids]), "num_characters": np.int32([len(ids)])}
+        scores = self.graph.run(inputs)["log_probs"][0].copy()
+        # The character after the last one starts, so to speak, at the end of the audio.
+        next_starts = np.float32([*(item["start"] for item in items[1:]), seconds])
+        pauses = next_starts - np.float32([item["end"] for item in items])
+        scores[:, 1:] += self._weigh_pauses(pauses)[:, None]  # class 0 stands for no mark
+        found = [self.settings.marks[index] for index in np.argmax(scores, axis=1)]
+        return ["" if item["character"] == _SPACE else mark for item, mark in zip(items, found)]
+
+    def _weigh_pauses(self, pauses: np.ndarray) -> np.ndarray:
+        settings = self.settings
+        clipped = np.clip(pauses, np.float32(0), np.float32(settings.longest_pause))
+        return np.float32(settings.pause_weight) * (clipped - np.float32(settings.pause_offset))

@@ -1,0 +1,35 @@
+// Adds punctuation marks to a transcript, and writes its numbers in digits; equivalent to marking.py.
+
+import { join } from "./joining.js";
+
+const UNKNOWN_ID = 0;
+const SPACE = "<space>"; // the token for a space is not followed by a mark
+
+// Returns a result of recognise with `punctuated`, `written` and the mark of each character; without a punctuation
+// model, the result as it is. `seconds` is the length of the audio.
+export async function punctuate(model, result, seconds) {
+  if (!model.punctuation) return result;
+  const marks = result.characters.length ? await findMarks(model, result.characters, seconds) : [];
+  const characters = result.characters.map((item, i) => ({ ...item, mark: marks[i] }));
+  const punctuated = join(model.settings.joining, characters.map(({ character, mark }) => character + mark));
+  return { ...result, characters, punctuated, written: model.writtenForm.write(punctuated) };
+}
+
+async function findMarks({ ort, punctuation, punctuationIds, settings }, items, seconds) {
+  const ids = Int32Array.from(items, ({ character }) => punctuationIds.get(character) ?? UNKNOWN_ID);
+  const { log_probs } = await punctuation.run({
+    character_ids: new ort.Tensor("int32", ids, [1, ids.length]),
+    num_characters: new ort.Tensor("int32", Int32Array.of(ids.length), [1]),
+  });
+  const { marks } = settings.punctuation;
+  return items.map(({ character, end }, i) => {
+    const bonus = weighPause(settings.punctuation, (items[i + 1]?.start ?? seconds) - end);
+    const logProbs = log_probs.data.slice(i * marks.length, (i + 1) * marks.length);
+    const scores = logProbs.map((score, id) => (id ? score + bonus : score)); // mark 0 is no mark
+    return character === SPACE ? "" : marks[scores.indexOf(Math.max(...scores))];
+  });
+}
+
+function weighPause({ pause_weight, pause_offset, longest_pause }, pause) {
+  return pause_weight * (Math.min(Math.max(pause, 0), longest_pause) - pause_offset);
+}

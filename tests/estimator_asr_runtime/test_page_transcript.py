@@ -1,0 +1,54 @@
+"""How the page shows a result, in Node with elements that only keep their content."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import paths
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+PROGRAM = """
+const makeElement = () => ({
+  children: [],
+  style: {},
+  append(...parts) { this.children.push(...parts); },
+  replaceChildren(...parts) { this.children = parts; },
+});
+const elements = {};
+globalThis.document = {
+  createElement: makeElement,
+  getElementById: (id) => (elements[id] ??= makeElement()),
+};
+const { showResult } = await import(process.argv[2]);
+showResult(JSON.parse(process.argv[3]), { characterTimes: () => "" });
+const { written, transcript } = elements;
+const characters = transcript.children.map(({ children }) => children[0]);
+console.log(JSON.stringify([written.hidden, written.textContent, characters]));
+"""
+RESULT = {
+    "transcript": "二十好",
+    "characters": [{"character": c, "pinyin": c, "start": 0, "end": 1, "confidence": 1} for c in "二十好"],
+    "n_best": [],
+}
+
+
+def show(directory, result: dict) -> list:
+    (directory / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    shutil.copy(paths.ROOT / "estimator_asr_runtime/web/transcript.js", directory)
+    (directory / "program.mjs").write_text(PROGRAM, encoding="utf-8")
+    names = [str(directory / name) for name in ("program.mjs", "transcript.js")]
+    command = ["node", *names, json.dumps(result)]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+def test_the_written_text_is_above_the_characters(tmp_path):
+    marked = {**RESULT, "punctuated": "二十，好。", "written": "20，好。"}
+    assert show(tmp_path, marked) == [False, "20，好。", ["二", "十", "好"]]
+
+
+def test_without_a_punctuation_model_only_the_characters_are_shown(tmp_path):
+    assert show(tmp_path, RESULT) == [True, "", ["二", "十", "好"]]
