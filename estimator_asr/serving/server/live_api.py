@@ -19,7 +19,7 @@ from starlette import routing, websockets
 
 from estimator_asr.exporting.saved_model import stream_client
 from estimator_asr.serving.server import api_errors, live_messages, openai_api, served_version, service
-from estimator_asr.serving.transcripts import live
+from estimator_asr.serving.transcripts import captions, live
 from tfrecord_builder import errors
 
 SUBPROTOCOL = "asr"
@@ -98,7 +98,8 @@ class _Stream:
             self._is_closed = True  # ends both loops even if wait_for swallows the cancellation
             self._has_news.set(), self._has_room.set()
             await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # the caller may close the version afterwards
-        final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
+        transcript = captions.Transcript("", self._live.segments)
+        final = openai_api.describe(self._version, ("word",), transcript, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
 
     @property

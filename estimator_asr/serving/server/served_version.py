@@ -61,6 +61,7 @@ class ServedVersion:
         info: contents of export.json.
         definitions: maps signature names to SignatureDefs. Streaming signatures are left out, because only
             programs that load the export can use their state.
+        punctuate: recogniser for the signature "punctuate"; None if there is no punctuation model.
         stream_start: initial state of a stream (see stream_client.py); None if the model does not stream.
         load_seconds: seconds that loading and the first batches took.
     """
@@ -83,6 +84,7 @@ class ServedVersion:
         try:
             names = [name for name in definitions if name[0] != "_"]
             self._recognisers = {name: self._loaded.find(name) for name in names}
+            self.punctuate = self._loaded.find_punctuate()
             streams = stream_client.find(self._loaded, "stream")
             self.stream_start = streams and streams.start_one()
             self._warm_up()
