@@ -104,8 +104,9 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
     """Transcribes the recordings that have no transcript yet; returns how many still have none afterwards."""
     version_dir, info, hotwords = _read_export(config)
+    is_plain = config.text == written_text.PLAIN
     job = transcription_job.TranscriptionJob(
-        config.output_dir, config.format, version_dir, info.sha256, hotwords, config.text == written_text.PLAIN
+        config.output_dir, config.format, version_dir, info.sha256, hotwords, is_plain
     )
     local = (os.path.abspath(word) for word in words if not urls.is_remote(word))
     folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in local}
@@ -116,7 +117,7 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
     """Prints transcripts in the order of the recordings; returns how many recordings have no transcript."""
     recordings.check_standard_output(inputs, config.format)
     loaded, model = _load(config)
-    punctuate = None if config.text == written_text.PLAIN else loaded.find_punctuate()
+    punctuate = _find_punctuate(config, loaded)
     sample_rate = loaded.info.frontend.sample_rate
     hidden = sys.stdout.isatty()  # a progress bar would appear between the transcripts
     num_bad = 0
@@ -127,6 +128,11 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
             written = written_text.add(transcript, punctuate)
             print(captions.render(written, config.format), end="", flush=True)
     return num_bad
+
+
+def _find_punctuate(config: TranscribeConfig, loaded: recogniser.LoadedVersion):
+    """Returns the recogniser that adds marks, or None if the text is plain."""
+    return None if config.text == written_text.PLAIN else loaded.find_punctuate()
 
 
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
@@ -143,7 +149,8 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
     else:
         blocks = live_terminal.open_microphone(sample_rate)
-    live_terminal.transcribe(model, blocks, loaded.info, streams)
+    punctuate = _find_punctuate(config, loaded)
+    live_terminal.transcribe(model, blocks, loaded.info, streams, punctuate)
     return 0
 
 

@@ -70,7 +70,8 @@ class TranscriptionJob:
         """Adds the recordings to job.json, so that later runs may replace their transcripts.
 
         Returns the recordings that have no transcript yet. Raises UserError if the existing transcripts were
-        made with another export, other hotwords or another --text, or if a file that is not from this job would be replaced.
+        made with another export, other hotwords or another --text, or if a file that is not from this job
+        would be replaced.
         """
         path, settings = (
             os.path.join(directory, "job.json"),

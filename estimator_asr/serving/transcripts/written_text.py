@@ -18,7 +18,7 @@ from estimator_asr.serving.transcripts import caption_lines, captions
 from estimator_asr_runtime import written_form
 
 FORMS = WRITTEN, PLAIN = "written", "plain"  # plain: as recognised, without marks
-# The punctuation model reads windows of this many characters, of which each begins _STEP after the one before.
+# The punctuation model reads windows of _WINDOW characters, which begin _STEP characters after each other.
 # A mark comes from the window in which its character is closest to the middle.
 _WINDOW, _STEP = 200, 100
 
@@ -41,7 +41,7 @@ class WrittenPiece(NamedTuple):
 
 
 def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
-    """Adds the written text to a transcript; `punctuate` is an argument of find_marks, or None to do nothing."""
+    """Adds the written text to a transcript; does nothing if `punctuate` (see find_marks) is None."""
     if punctuate is None:
         return transcript
     segments = transcript.segments
@@ -62,7 +62,7 @@ def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> lis
     next_starts = [item["start"] for item in items[1:]] + [segment.end for segment in segments[-1:]]
     pauses = np.subtract(next_starts[: len(items)], ends).astype(np.float32)
     marks = iter(_list_marks([item["character"] for item in items], pauses, punctuate))
-    return [_replace_marks(segment, marks) for segment in segments]
+    return [replace_marks(segment, marks) for segment in segments]
 
 
 def write(segment: captions.TranscriptSegment) -> captions.TranscriptSegment:
@@ -75,7 +75,7 @@ def write(segment: captions.TranscriptSegment) -> captions.TranscriptSegment:
     if not parts:
         return segment
     pieces = list_pieces([part + item["mark"] for part, item in zip(parts, items)])
-    characters = [describe_piece(piece, items) for piece in pieces]
+    characters = [describe_piece(piece, items) for piece in pieces if piece.text.strip()]
     text = "".join(piece.text for piece in pieces)
     return segment._replace(result={**segment.result, "transcript": text, "characters": characters})
 
@@ -107,7 +107,7 @@ def describe_piece(piece: WrittenPiece, items: Sequence[dict]) -> dict:
 
 
 def _split(text: str, owners: Sequence[int]) -> Iterator[tuple[str, int, int]]:
-    """Yields written texts and their ranges in `text`: one for each change, and one for each other character."""
+    """Yields written texts and their ranges in `text`: one per changed range, and one per other character."""
     for written, start, end in load_form().rewrite(text):
         if written != text[start:end]:
             yield written, start, end
@@ -129,9 +129,7 @@ def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> lis
     return marks
 
 
-def _replace_marks(
-    segment: captions.TranscriptSegment, marks: Iterator[str]
-) -> captions.TranscriptSegment:
+def replace_marks(segment: captions.TranscriptSegment, marks: Iterator[str]) -> captions.TranscriptSegment:
     result = segment.result
     items = [{**item, "mark": mark} for item, mark in zip(result["characters"], marks)]
     parts = caption_lines.locate(result["transcript"], items)

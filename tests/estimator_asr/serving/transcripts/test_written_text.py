@@ -72,10 +72,16 @@ def test_a_date_in_a_sentence():
     assert [start for _, start, _ in read(written)] == [0.1, 0.35, 1.35, 1.6, 2.1, 2.35]
 
 
+def test_spelled_letters_are_one_piece():
+    written = written_text.write(make_segment("a b好， 好。"))
+    assert written.result["transcript"] == "AB好， 好。"
+    assert read(written)[:2] == [("AB", 0.1, 0.39), ("好，", 0.6, 0.64)]
+
+
 def test_spaces_between_words_stay():
-    written = written_text.write(make_segment("a b好， c。"))
-    assert written.result["transcript"] == "a b好， c。"
-    assert [text for text, *_ in read(written)] == ["a", "b", "好，", "c。"]
+    """A piece has the indices of its first and last word, and ends at this length of the text."""
+    pieces = written_text.list_pieces(["hi", " there，", " 三", "十", "个"])
+    assert pieces == [("hi", 0, 0, 2), (" there，", 1, 1, 9), (" 30", 2, 3, 12), ("个", 4, 4, 13)]
 
 
 def test_everything_else_of_the_result_stays():
@@ -112,13 +118,15 @@ def test_marks_of_segments_are_found_in_their_common_text():
 
 def test_segments_without_characters_have_no_marks():
     punctuate = Punctuate(lambda *_: "。")
-    transcript = written_text.add(captions.Transcript("", [make_segment(""), make_segment("", 3.0)]), punctuate)
+    transcript = written_text.add(
+        captions.Transcript("", [make_segment(""), make_segment("", 3.0)]), punctuate
+    )
     assert captions.join_transcripts(transcript.written) == "" and not punctuate.batches
 
 
 @pytest.mark.parametrize("count, windows", [(200, [200]), (201, [200, 101]), (450, [200, 200, 200, 150])])
 def test_long_texts_are_marked_in_windows(count, windows):
-    """The mark names the window's length and the place in it; each place is at least 50 from an inner edge."""
+    """The mark is the window's number and the place in it, which is at least 50 from an inner edge."""
     segments = [make_segment("好" * (count // 2)), make_segment("好" * (count - count // 2), 100.0)]
     punctuate = Punctuate(lambda characters, place: f"{len(punctuate.batches)}:{place}")
     found = [
