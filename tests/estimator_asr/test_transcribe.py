@@ -343,8 +343,9 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
         with pytest.raises(errors.UserError) as refused:
             transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
         assert str(refused.value) == (
-            f"{out} contains json transcripts made with a different export or different hotwords; choose "
-            f"another --output_dir, or move the transcripts and remove {out}/.transcribe/json"
+            f"{out} contains json transcripts made with a different export, different hotwords or a "
+            f"different --text; choose another --output_dir, or move the transcripts and remove "
+            f"{out}/.transcribe/json"
         )
         moved = {path: path.read_bytes() for path in out.glob("*.json")}
         for path in moved:

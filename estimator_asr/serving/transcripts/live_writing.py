@@ -1,7 +1,7 @@
 """Writes live text as people read it: adds marks, and writes numbers in digits, as the characters settle.
 
 A mark is final once FOLLOWERS characters have followed its character, or the segment has ended. The text
-settles up to the last character whose mark is final, except for a number at the end, which may go on. Settled
+settles up to the last character whose mark is final, except for a number at the end, which may continue. Settled
 text never changes.
 """
 
@@ -86,7 +86,7 @@ class LiveWriting:
         return self._stable + added if self._num_written else captions.join_texts([self._stable, added])
 
     def _end_segment(self, num_characters: int) -> None:
-        """Gives the segment the marks that its text has, and starts the next one."""
+        """Sets the marks of the ended segment to those of its text, and starts the next one."""
         segments, items = self._transcript.segments, self._items
         if len(segments[-1].result["characters"]) == len(items):
             segments[-1] = written_text.replace_marks(segments[-1], (item["mark"] for item in items))
