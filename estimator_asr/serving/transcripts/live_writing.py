@@ -1,8 +1,8 @@
 """Writes live text as people read it: adds marks, and writes numbers in digits, as the characters settle.
 
 A mark is final once FOLLOWERS characters have followed its character, or the segment has ended. The text
-settles up to the last character whose mark is final, except for a number at the end, which may continue. Settled
-text never changes.
+settles up to the last character whose mark is final, except for a number at the end, which may continue.
+Settled text never changes.
 """
 
 from __future__ import annotations
