@@ -29,6 +29,7 @@ from absl import logging
 
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import experiment, model_directory, task_spec, train_command
+from estimator_asr.inputs import splits
 from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring.diagnostics import observers
 from estimator_asr.training import directory_lock, loop, plan, stopping
@@ -48,6 +49,7 @@ def main(run_config: train_command.RunConfig, settings: config_lib.Settings) -> 
     _set_up_logging()
     # Messages append flags to this command, which is possible because a repeated flag's last value counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
+    settings = train_command.apply_size(run_config, settings)
     return run(run_config.data_dir, run_config.model_dir, settings, command)
 
 
@@ -109,6 +111,8 @@ def build_config(
             pretrained encoder is missing or damaged.
     """
     spec = task_spec.SPECS[settings.train.model]
+    for info, data_dir in zip(infos, data_dirs):
+        splits.check_marks(data_dir, info, spec)
     if spec.reads_audio and infos[0].frontend is None:
         raise errors.UserError(
             f"{data_dirs[0]} contains text, but --model=acoustic needs audio features; "

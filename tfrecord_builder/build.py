@@ -2,6 +2,7 @@
 
     python -m tfrecord_builder.build --corpus=manifest --corpus_dir=DIR[,DIR...] --output_dir=DATA
     python -m tfrecord_builder.build --corpus=text --corpus_dir=DIR[,DIR...] --output_dir=TEXT
+    python -m tfrecord_builder.build --corpus=punctuated --corpus_dir=DIR[,DIR...] --output_dir=MARKS
     python -m tfrecord_builder.build --flagfile=flags/thchs30/build.flags --corpus_dir=DIR --output_dir=DATA
 
 DATA then contains the shards of each split (each with a .jsonl file that names its recordings), tokens.txt,
@@ -61,6 +62,7 @@ def _describe(info: dataset_info.DatasetInfo) -> list[str]:
             f"{name}: {split.num_utterances} utterances, {audio}{split.num_sentences} sentences{also}, "
             f"{split.num_tokens} tokens ({split.unknown_tokens} unknown), "
             f"{split.num_characters} characters ({split.unknown_characters} unknown)"
+            + (f", {split.num_marks} marks" if split.num_marks else "")
         )
     return lines
 

@@ -25,7 +25,7 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.building import sharding
 from tfrecord_builder.building.verification import pictures, stored_records
-from tfrecord_builder.data import dataset_info, manifest, recordings, schema, vocabulary
+from tfrecord_builder.data import dataset_info, manifest, marks, recordings, schema, vocabulary
 from tfrecord_builder.program import config_flags, fonts, program
 from tfrecord_builder.storage import files
 
@@ -170,6 +170,10 @@ def _describe(entry: LocatedRecord, expected: stored_records.RecordSpec) -> Iter
     yield f"pronunciation  {record.pronunciation}"
     yield from _describe_ids("token_ids", record.token_ids, expected.tokens)
     yield from _describe_ids("character_ids", record.character_ids, expected.characters)
+    if record.mark_ids:
+        yield f"marks          {marks.join(record.transcript, record.mark_ids)}"
+    if record.written:
+        yield f"written        {record.written}"
     if record.fbank is not None:
         yield f"duration_ms    {record.duration_ms}"
         yield f"num_frames     {len(record.fbank)}"

@@ -187,6 +187,24 @@ class LanguageConfig(config_flags.Checked):
 
 
 @dataclasses.dataclass(frozen=True)
+class PunctuationConfig(config_flags.Checked):
+    """Shape of the punctuation model (characters to marks); it has no flags, because --size chooses it.
+
+    With 8,000 characters, the default shape has 9.1 million weights.
+    """
+
+    layers: int = 3
+    units: int = 160
+    inner_units: int = 640
+    heads: int = 4
+    ngram_rows: int = 262139  # number of rows in the table of hashed character n-grams; a prime
+    ngram_units: int = 24
+    ngram_dropout: float = 0.2
+    dropout: float = 0.1
+    unknown_rate: float = 0.005  # fraction of characters that training replaces with <unk>
+
+
+@dataclasses.dataclass(frozen=True)
 class InputConfig(config_flags.Checked):
     """Settings for the input: batching, shuffling, caching and SpecAugment."""
 
@@ -194,7 +212,10 @@ class InputConfig(config_flags.Checked):
         16000, "acoustic model: frames per batch, padding included, over all replicas", positive=True
     )
     batch_tokens: int = setting(
-        4000, "language model: tokens per batch, padding included, over all replicas", positive=True
+        4000,
+        "language model: tokens per batch, and punctuation model: characters per batch, padding included, "
+        "over all replicas",
+        positive=True,
     )
     num_buckets: int = setting(
         12,
@@ -223,6 +244,7 @@ class Settings(config_flags.Checked):
 
     acoustic: AcousticConfig = AcousticConfig()
     language: LanguageConfig = LanguageConfig()
+    punctuation: PunctuationConfig = PunctuationConfig()
     optimizer: training_config.OptimizerConfig = training_config.OptimizerConfig()
     input: InputConfig = InputConfig()
     train: training_config.TrainConfig = training_config.TrainConfig()

@@ -22,7 +22,11 @@ from tfrecord_builder.storage import files
 
 @dataclasses.dataclass(frozen=True)
 class ModelDirectory:
-    """An opened model directory; `characters` and `readings` are None for an acoustic model."""
+    """An opened model directory; a model has only the vocabularies that its TaskSpec lists.
+
+    An acoustic model has no `characters` and `readings`. A punctuation model has no `readings`, and its
+    `tokens` contain only <unk>.
+    """
 
     path: str
     config: experiment.ExperimentConfig
@@ -35,12 +39,12 @@ class ModelDirectory:
 
     @property
     def output_vocabulary(self) -> vocabulary.Vocabulary:
-        """Vocabulary of the hypotheses: tokens or characters."""
+        """Vocabulary of the hypotheses: tokens, or characters (with marks in the punctuation model)."""
         return self.characters or self.tokens
 
     @property
     def num_classes(self) -> int:
-        """Number of output classes: tokens and the blank, or characters."""
+        """Size of the variable spec.class_variable: tokens and the blank, or characters."""
         return self.characters.size if self.characters else self.tokens.num_classes
 
 
@@ -215,11 +219,15 @@ def _vocabulary_files(config):
 
 def _open(path, config, source):
     """Reads the vocabularies in `path`, and checks their hashes against `config`, read from `source`."""
-    tokens = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.TOKENS_FILE))
-    characters, readings = None, None
-    if config.spec.writes_characters:
-        characters = vocabulary.Vocabulary.load(os.path.join(path, dataset_info.CHARACTERS_FILE))
-        readings = readings_lib.Readings.load(os.path.join(path, dataset_info.READINGS_FILE))
+    read = {
+        dataset_info.TOKENS_FILE: vocabulary.Vocabulary.load,
+        dataset_info.CHARACTERS_FILE: vocabulary.Vocabulary.load,
+        dataset_info.READINGS_FILE: readings_lib.Readings.load,
+    }
+    used = config.spec.vocabularies.values()
+    tokens, characters, readings = (
+        load(os.path.join(path, file)) if file in used else None for file, load in read.items()
+    )
     for key, name in _vocabulary_files(config).items():
         file, want = os.path.join(path, name), getattr(config, key)
         try:
@@ -231,7 +239,7 @@ def _open(path, config, source):
                 f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file from a "
                 "copy"
             )
-    return ModelDirectory(path, config, tokens, characters, readings)
+    return ModelDirectory(path, config, tokens or vocabulary.Vocabulary.build([]), characters, readings)
 
 
 def _describe_difference(got, want):

@@ -12,13 +12,14 @@ class TaskSpec:
     """A description of one of the models that train.py can train."""
 
     name: str  # value of --model, section in config.json, and scope of the variables
-    unit: str  # unit of lengths, "frames" or "tokens"
+    unit: str  # unit of lengths, "frames", "tokens" or "characters"
     features: tuple[str, str]  # keys of the model's input and its length
     labels: tuple[str, str]  # keys of the target ids and their number
     batch_budget: str  # field of InputConfig that limits the size of a batch, in `unit`
     error_rate: str  # tag of the error rate after decoding, which selects the best checkpoint
-    class_variable: str  # a variable with one row or column per output class
-    class_axis: int  # axis of class_variable that has one entry per output class
+    # A variable with one row or column per output class or, in the punctuation model, per input character.
+    class_variable: str
+    class_axis: int  # axis of class_variable that has one entry per class or character
     vocabularies: dict[str, str]  # {field of ExperimentConfig that contains the file's sha256: file}
     main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first (at most five)
 
@@ -29,13 +30,18 @@ class TaskSpec:
 
     @property
     def reads_audio(self) -> bool:
-        """True if the model reads audio features; False if it reads tokens."""
+        """True if the model reads audio features; False if it reads tokens or characters."""
         return "fbank" in self.features
 
     @property
     def writes_characters(self) -> bool:
-        """True if the model outputs characters; False if it outputs tokens."""
-        return "characters_sha256" in self.vocabularies
+        """True if the model outputs characters; False if it outputs tokens or marks."""
+        return "character_ids" in self.labels
+
+    @property
+    def writes_marks(self) -> bool:
+        """True if the model outputs punctuation marks."""
+        return "mark_ids" in self.labels
 
 
 ACOUSTIC = TaskSpec(
@@ -66,9 +72,23 @@ LANGUAGE = TaskSpec(
     },
     main_settings=("batch_tokens", "language_layers", "language_units", "learning_rate", "train_epochs"),
 )
-SPECS = {spec.name: spec for spec in (ACOUSTIC, LANGUAGE)}
+PUNCTUATION = TaskSpec(
+    name="punctuation",
+    unit="characters",
+    features=("character_ids", "num_characters"),
+    labels=("mark_ids", "num_marks"),
+    batch_budget="batch_tokens",
+    error_rate="mark-error-rate",
+    class_variable="punctuation/characters",
+    class_axis=0,
+    vocabularies={"characters_sha256": dataset_info.CHARACTERS_FILE},
+    main_settings=("batch_tokens", "learning_rate", "train_epochs"),
+)
+SPECS = {spec.name: spec for spec in (ACOUSTIC, LANGUAGE, PUNCTUATION)}
 
 
-def for_data(has_audio: bool) -> TaskSpec:
-    """Returns the spec of the model for data with audio (acoustic) or without audio (language)."""
-    return next(spec for spec in SPECS.values() if spec.reads_audio == has_audio)
+def for_data(info: dataset_info.DatasetInfo) -> TaskSpec:
+    """Returns the spec of the model that reads the data: audio, texts with marks, or tokens."""
+    if info.has_marks:
+        return PUNCTUATION
+    return ACOUSTIC if info.frontend else LANGUAGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from estimator_asr.experiment import config as config_lib
 from tfrecord_builder.program import config_flags
 
 # Shapes of the encoder: small suits a few hours of audio, and large suits 150 hours of audio and a GPU.
@@ -11,6 +12,12 @@ SIZES = {
     "small": {"encoder_layers": 4, "encoder_units": 192, "encoder_inner_units": 512},
     "base": {"encoder_layers": 6, "encoder_units": 256, "encoder_inner_units": 512},
     "large": {"encoder_layers": 12, "encoder_units": 256, "encoder_inner_units": 1024},
+}
+# Shapes of the punctuation model: small suits texts of a small grammar, and base all other texts.
+PUNCTUATION_SIZES = {
+    "small": config_lib.PunctuationConfig(layers=2, units=96, inner_units=192, ngram_rows=16381),
+    "base": config_lib.PunctuationConfig(),
+    "large": config_lib.PunctuationConfig(layers=6),
 }
 _SHAPES = ", ".join(f"{'/'.join(map(str, shape.values()))} ({size})" for size, shape in SIZES.items())
 # Flags that --help lists, grouped by what a user wants to do; --helpfull lists all flags.
@@ -53,7 +60,12 @@ class RunConfig(config_flags.Checked):
     size: str = config_flags.setting(
         "base",
         f"shape of the acoustic model as encoder_layers/encoder_units/encoder_inner_units: {_SHAPES}; the "
-        "flags with these names take precedence",
+        "flags with these names take precedence; or shape of the punctuation model",
         choices=tuple(SIZES),
         presets=SIZES,
     )
+
+
+def apply_size(run_config: RunConfig, settings: config_lib.Settings) -> config_lib.Settings:
+    """Returns the settings with the punctuation model's shape for --size."""
+    return dataclasses.replace(settings, punctuation=PUNCTUATION_SIZES[run_config.size])

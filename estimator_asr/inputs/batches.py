@@ -17,7 +17,7 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.inputs import buckets, splits
 from tfrecord_builder.data import schema
 
-_TEXT = ("utterance_id", "speaker", "transcript", "pronunciation")
+_TEXT = ("utterance_id", "speaker", "transcript", "pronunciation", "written")
 _LABEL_MULTIPLE = 16
 
 
@@ -53,7 +53,7 @@ def finish(
         num_rows: int32 [], number of rows in the whole batch.
         training: if True, masks the features, adds the feature `seed`, and leaves out the texts.
     """
-    batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype)
+    batch = schema.parse_batch(records, source.num_bins, source.fbank_dtype, source.has_marks)
     batch.pop("duration_ms", None)
     if not training:
         return batch
@@ -83,7 +83,7 @@ def pad_to_fixed_shapes(
         num_labels = -(-source.max_tokens // _LABEL_MULTIPLE) * _LABEL_MULTIPLE
         widths = {"fbank": end, "token_ids": num_labels, "character_ids": num_labels}
     else:
-        widths = {"token_ids": end, "character_ids": end}
+        widths = {"token_ids": end, "character_ids": end, "mark_ids": end}
     rows = -(-size // num_replicas) if "seed" in batch else 0
     padded = {}
     for key, value in batch.items():

@@ -64,19 +64,20 @@ class Split:
 
     spec: task_spec.TaskSpec  # spec of the model that reads the split
     shards: tuple[DataShard, ...]
-    length_counts: dict[int, int]  # {length in spec.unit (frames or tokens): number of utterances}
+    length_counts: dict[int, int]  # {length in spec.unit: number of utterances}
     seconds: float  # total duration of the audio; 0 for text
     num_bins: Optional[int]  # features per frame; None if the model reads tokens
     fbank_dtype: str  # data type of the features in the shards
     max_tokens: int  # maximum number of tokens in an utterance
     sha256: str  # hash of the shards' names, sizes and hashes
     unknown_fraction: float = 0.0  # fraction of tokens that are not in the vocabulary
+    has_marks: bool = False  # whether to read mark_ids and written, see schema.parse_batch
     index_dir: str = ""  # directory for the record index's files; if empty, the user's cache directory
 
     @classmethod
     def of_records(cls, spec: task_spec.TaskSpec, num_bins: Optional[int], fbank_dtype: str) -> Split:
         """Returns a split without shards, for records in memory."""
-        return cls(spec, (), {}, 0.0, num_bins, fbank_dtype, 0, "")
+        return cls(spec, (), {}, 0.0, num_bins, fbank_dtype, 0, "", has_marks=spec.writes_marks)
 
     @property
     def num_utterances(self) -> int:
@@ -124,11 +125,14 @@ def read_split(
         max_tokens=max(max(part.token_lengths, default=0) for part in parts),
         sha256=hashlib.sha256(json.dumps(described).encode()).hexdigest(),
         unknown_fraction=num_unknown / max(sum(part.num_tokens for part in parts), 1),
+        has_marks=spec.writes_marks,
     )
 
 
 def _check_content(pairs, split, spec, length_counts):
     where = ",".join(path for _, path in pairs)
+    for info, path in pairs:
+        check_marks(path, info, spec)
     if not length_counts or (spec.reads_audio and any(info.frontend is None for info, _ in pairs)):
         raise errors.UserError(
             f"{where}: split {split!r} has no {'audio features' if spec.reads_audio else 'tokens'}, which "
@@ -141,6 +145,20 @@ def _check_content(pairs, split, spec, length_counts):
         raise errors.UserError(
             f"{where}: features are stored as {' and '.join(dtypes)}, expected a single type; build all of "
             "the data with the same --fbank_dtype"
+        )
+
+
+def check_marks(data_dir: str, info: dataset_info.DatasetInfo, spec: task_spec.TaskSpec) -> None:
+    """Raises errors.UserError if texts with marks meet another model, or other data the punctuation model."""
+    if info.has_marks and not spec.writes_marks:
+        raise errors.UserError(
+            f"{data_dir} contains texts with punctuation marks, which the {spec.name} model cannot read; "
+            "pass another --data_dir, or train with --model=punctuation"
+        )
+    if spec.writes_marks and not info.has_marks:
+        raise errors.UserError(
+            f"{data_dir} contains no punctuation marks, which the punctuation model needs; pass data built "
+            "with --corpus=punctuated"
         )
 
 

@@ -1,9 +1,7 @@
-"""Language model: a Transformer encoder that converts each token to one character.
+"""Language model: a Transformer encoder (token_encoder.py) that converts each token to one character.
 
-A token's embedding is the sum of its own vector, the vectors of its parts (initial, final, tone) and the
-vectors of the n-grams around the token. The n-grams are hashed into one table. Word-sized contexts can simply
-be looked up in this table, so the pre-norm encoder can stay small. Only the candidates for each token are
-scored (see candidates.py).
+A token's embedding also contains the vectors of its parts (initial, final, tone). Only the candidates for
+each token are scored (see candidates.py).
 """
 
 from __future__ import annotations
@@ -15,10 +13,7 @@ import tensorflow as tf
 
 from estimator_asr.decoding.search import candidates
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.models import attention, layers
-
-# The first and last token of each n-gram, as offsets from the current token.
-_WINDOWS = ((-1, 0), (0, 1), (-1, 1), (-2, 0), (0, 2))
+from estimator_asr.models import attention, layers, token_encoder
 
 
 def build(
@@ -80,7 +75,7 @@ def build_best(
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])
     with tf.compat.v1.variable_scope("language"):
         outputs = _encode(config, _embed(config, token_ids, mask, num_known, token_parts, None), mask, None)
-        table = _get_table("characters", [num_characters, outputs.shape[-1]])
+        table = token_encoder.get_table("characters", [num_characters, outputs.shape[-1]])
         bias = layers.get_bias("reading_bias", [int(np.count_nonzero(character_mask))])
     products = layers.linear(outputs, tf.transpose(table), None)  # [batch, length, num_characters]
     characters, readings = candidates.pad_readings(character_mask, count)
@@ -107,75 +102,40 @@ def _swap_tokens(token_ids, rate, vocabulary_size, seed):
     """Replaces a fraction of the tokens with random known tokens, to imitate acoustic model errors."""
     if not rate or vocabulary_size < 2:
         return token_ids
-    draws, others = (layers.uniform(tf.shape(token_ids), seed) for _ in range(2))
-    others = 1 + tf.cast(others * (vocabulary_size - 1), tf.int32)
-    return tf.where(draws < rate, others, token_ids)
+    return token_encoder.replace_some(token_ids, rate, seed, 1, vocabulary_size)
 
 
 def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
-    table = _get_table("tokens", [vocabulary_size, config.language_units])
+    table = token_encoder.get_table("tokens", [vocabulary_size, config.language_units])
     if token_parts is not None:
-        parts = _get_table("token_parts", [token_parts.shape[1], config.language_units])
+        parts = token_encoder.get_table("token_parts", [token_parts.shape[1], config.language_units])
         table = table + tf.matmul(tf.constant(token_parts), parts)
     embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
     if config.ngram_rows:
-        embedded += _embed_ngrams(config, token_ids, mask, vocabulary_size, seed)
+        ngrams = token_encoder.NgramTable(config.ngram_rows, config.ngram_units, config.ngram_dropout)
+        embedded += token_encoder.embed_ngrams(
+            ngrams, token_ids, mask, vocabulary_size, config.language_units, seed
+        )
     return layers.dropout(attention.add_positions(embedded), config.language_dropout, seed)
 
 
-def _embed_ngrams(config, token_ids, mask, vocabulary_size, seed):
-    rows = hash_ngrams(token_ids, mask, vocabulary_size, config.ngram_rows)
-    # The table starts at zero, so that n-grams have no effect before they are trained.
-    table = layers.get_bias("ngrams", [config.ngram_rows, config.ngram_units])
-    weights = layers.dropout(tf.ones(tf.shape(rows)), config.ngram_dropout, seed)
-    # Each weight drops or scales the whole vector of an n-gram.
-    embedded = tf.reduce_sum(tf.gather(table, rows) * tf.expand_dims(weights, 3), axis=2)
-    return layers.dense(embedded, config.language_units, "ngram_projection", use_bias=False)
-
-
-def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
-    """Returns the table rows of the n-grams around each position, int64 [batch, length, num_windows].
-
-    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends of the
-    tokens. Collisions are rarest if num_rows is prime.
-    """
-    length = tf.shape(token_ids)[1]
-    reach = max(abs(offset) for window in _WINDOWS for offset in window)
-    digits = (tf.cast(token_ids, tf.int64) + 1) * tf.cast(mask, tf.int64)  # 0 stands for no token
-    digits = tf.pad(digits, [[0, 0], [reach, reach]])
-    rows = []
-    for kind, (first, last) in enumerate(_WINDOWS):
-        number = tf.constant(kind, tf.int64)  # the first digit; tokens follow in base vocabulary_size + 1
-        for offset in range(first, last + 1):
-            number = number * (vocabulary_size + 1) + digits[:, reach + offset : reach + offset + length]
-        rows.append(tf.math.floormod(number, num_rows))
-    return tf.stack(rows, axis=-1)
-
-
 def _encode(config, inputs, mask, seed):
-    hidden = inputs
-    for index in range(config.language_layers):
-        with tf.compat.v1.variable_scope(f"layer_{index}"):
-            normed = layers.layer_norm(hidden, "attention_norm")
-            attended = attention.self_attention(normed, mask, config.language_heads)
-            hidden += tf.cast(layers.dropout(attended, config.language_dropout, seed), hidden.dtype)
-            normed = layers.layer_norm(hidden, "feed_forward_norm")
-            module = layers.feed_forward(normed, config.language_inner_units, 0.0, seed)
-            hidden += tf.cast(layers.dropout(module, config.language_dropout, seed), hidden.dtype)
-    return layers.layer_norm(hidden, "final_norm")
+    return token_encoder.encode(
+        inputs,
+        mask,
+        num_layers=config.language_layers,
+        num_heads=config.language_heads,
+        inner_units=config.language_inner_units,
+        dropout=config.language_dropout,
+        seed=seed,
+    )
 
 
 def _score(outputs, pairs, num_characters, num_readings):
     """Returns logits, float32 [num_pairs]: outputs x character vectors + a bias per (token, character)."""
     units = outputs.shape[-1]
-    table = _get_table("characters", [num_characters, units])
+    table = token_encoder.get_table("characters", [num_characters, units])
     bias = layers.get_bias("reading_bias", [num_readings])
     positions = tf.gather(tf.reshape(outputs, [-1, units]), pairs.positions)  # [num_pairs, units]
     products = tf.reduce_sum(positions * tf.gather(table, tf.maximum(pairs.characters, 0)), axis=-1)
     return tf.where(pairs.characters >= 0, products + tf.gather(bias, pairs.readings), layers.MASKED_SCORE)
-
-
-def _get_table(name, shape):
-    """Returns an embedding table [rows, units], initialised with normal values of variance 1 / units."""
-    initializer = tf.compat.v1.random_normal_initializer(stddev=shape[1] ** -0.5)
-    return tf.compat.v1.get_variable(name, shape, initializer=initializer)

@@ -20,7 +20,7 @@ from estimator_asr.inputs import shard_cache
 from estimator_asr.models.tasks import tasks
 from estimator_asr.monitoring import sample_picture, sample_utterances, tensorboard
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import dataset_info, vocabulary
+from tfrecord_builder.data import dataset_info, marks, vocabulary
 from tfrecord_builder.program import fonts
 
 _MANY_SECONDS = 5.0  # if writing the samples takes longer, a log line says so
@@ -67,7 +67,8 @@ class PredictionSamples:
         """Yields an utterance's summary values, each with its own tag, as TensorBoard requires."""
         tag = f"{self._split}/{utterance.utterance_id}"
         sample = self._recogniser.recognise(utterance)
-        reference, hypothesis = self._reference(utterance), self._decode(sample.ids[: sample.num_ids])
+        reference = self._reference(utterance)
+        hypothesis = self._decode(utterance, sample.ids[: sample.num_ids])
         yield tensorboard.text_value(f"{tag}/text", compare_texts(reference, hypothesis))
         if sample.log_probs is None:
             return
@@ -80,10 +81,14 @@ class PredictionSamples:
                 yield tensorboard.audio_value(f"{tag}/sound", wav, sample_rate)
 
     def _reference(self, utterance):
-        return self._decode(utterance.values[self._model.config.spec.labels[0]])
+        return self._decode(utterance, utterance.values[self._model.config.spec.labels[0]])
 
-    def _decode(self, ids):
-        return self._model.output_vocabulary.decode(map(int, ids))
+    def _decode(self, utterance, ids):
+        """Returns the tokens or characters of the ids; or the utterance's characters with the marks."""
+        if not self._model.config.spec.writes_marks:
+            return self._model.output_vocabulary.decode(map(int, ids))
+        characters, _ = marks.split(utterance.values["transcript"].decode())
+        return [character + marks.MARKS[mark_id] for character, mark_id in zip(characters, ids)]
 
     def _warn_without_font(self):
         tokens = [token for utterance in self.utterances for token in self._reference(utterance)]

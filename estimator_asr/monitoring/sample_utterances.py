@@ -72,11 +72,14 @@ def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
 
 def _read(info, shard, spec, cache):
     num_bins = info.frontend.num_bins if spec.reads_audio else None
-    records = schema.parse_records(cache.read_records(shard), num_bins, info.fbank_dtype)
+    records = cache.read_records(shard)
+    records = schema.parse_records(records, num_bins, info.fbank_dtype, with_marks=spec.writes_marks)
     return (SampleUtterance(values["utterance_id"].decode(), shard.path, values) for values in records)
 
 
 def _is_usable(values):
     if "fbank" in values:
         return values["num_frames"] > 0 and values["num_tokens"] > 0
+    if "mark_ids" in values:
+        return 0 < values["num_characters"] == values["num_marks"]
     return 0 < values["num_tokens"] == values["num_characters"]

@@ -20,7 +20,7 @@ from estimator_asr.training.distributed import strategies
 from estimator_asr.training.optimizer import optimization, schedules
 
 _SERVING_KEY = "serving_default"
-_ENCODERS = re.compile(r"acoustic/encoder/|language/layer_\d+/")
+_ENCODERS = re.compile(r"acoustic/encoder/|(?:language|punctuation)/layer_\d+/")
 
 
 class StepTensors(NamedTuple):

@@ -23,7 +23,7 @@ from tfrecord_builder.building import (
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings, schema
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder.labels import homophones, labelling, marking, vocabularies
 from tfrecord_builder.program import config_flags
 
 PLAIN = augmentation_config.AugmentationConfig()
@@ -97,7 +97,7 @@ def build(
             listing.list_corpus(config.corpus, config.corpus_dir, corpus, config.dev_fraction)
             training = corpus.utterances("train")
             bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
-            labeller = labelling.Labeller(label_config, bpe_model)
+            labeller = _make_labeller(config, label_config, bpe_model, corpus)
             collector, shards = _label(config, labeller, augmentation, sources, corpus, workspace, run)
             summary.check_rejected(config.output_dir, config.max_rejected, corpus)
             saved = vocabularies.make(collector, vocabulary_config, bpe_model)
@@ -140,6 +140,18 @@ def _label(
     return collector, sharding.write(paths, split_sizes, config.num_shards, workspace, corpus)
 
 
+def _make_labeller(
+    config: BuildConfig,
+    label_config: labelling.LabelConfig,
+    bpe_model: Optional[bytes],
+    corpus: catalog.Catalog,
+) -> labelling.Labeller:
+    if config.corpus != registry.PUNCTUATED:
+        return labelling.Labeller(label_config, bpe_model)
+    counts = homophones.count_hanzi(utterance.text for utterance in corpus.utterances("train"))
+    return marking.MarkLabeller(label_config, homophones.Homophones(counts))
+
+
 def _make_settings(
     config: BuildConfig,
     frontend_config: frontend.FrontendConfig,
@@ -147,7 +159,7 @@ def _make_settings(
     augmentation: augmentation_config.AugmentationConfig,
     sources: copies.Sources,
 ) -> sharding.Settings:
-    features = None if config.corpus == "text" else frontend_config
+    features = None if config.corpus in registry.WITHOUT_AUDIO else frontend_config
     copies_sha256 = "" if augmentation.is_plain else resumable.hash_json(sources.describe(augmentation))
     return sharding.Settings(saved, features, config.fbank_dtype, config.max_seconds, copies_sha256)
 
@@ -159,7 +171,7 @@ def _check_text(
     label_config: labelling.LabelConfig,
 ) -> None:
     """Raises UserError if a text corpus is combined with audio flags or an unsuitable token type."""
-    if config.corpus != "text":
+    if config.corpus not in registry.WITHOUT_AUDIO:
         return
     changed = []
     for settings in (frontend_config, augmentation):
@@ -168,10 +180,12 @@ def _check_text(
         changed += [f"--{name}={value}" for name, value in values.items() if value != defaults[name]]
     if changed:
         raise errors.UserError(
-            f"--corpus=text: a text corpus has no audio features; leave out {' and '.join(changed)}."
+            f"--corpus={config.corpus}: a text corpus has no audio features; "
+            f"leave out {' and '.join(changed)}."
         )
     if label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
         raise errors.UserError(
-            f"--token_type={label_config.token_type} does not support --corpus=text, in which each character "
-            f"is paired with a syllable; use {' or '.join(labelling.PAIRED_TOKEN_TYPES)}."
+            f"--token_type={label_config.token_type} does not support --corpus={config.corpus}, in which each "
+            f"character is paired with {'a syllable' if config.corpus == registry.TEXT else 'a mark'}; use "
+            f"{' or '.join(labelling.PAIRED_TOKEN_TYPES)}."
         )

@@ -157,7 +157,7 @@ def find_problem(
         return f"transcript has an unreadable character: {unreadable}"
     if unknown_syllables:
         return f"pinyin has an unknown syllable: {unknown_syllables[0]}"
-    if not labels.tokens:
+    if not labels.tokens and not labels.mark_ids:
         return "no transcript"
     return (
         "hanzi and pinyin do not match one to one"

@@ -67,8 +67,10 @@ class ShardStatistics(resumable.ShardReceipt):
     num_characters: int = 0
     unknown_tokens: int = 0
     unknown_characters: int = 0
+    num_marks: int = 0
     frame_lengths: dict = _counter()  # number of frames -> number of utterances
-    token_lengths: dict = _counter()  # number of tokens -> number of utterances
+    # number of tokens -> number of utterances; in data for the punctuation model, number of characters
+    token_lengths: dict = _counter()
     num_frames: int = 0
     feature_sum: list = _list()  # sum of each feature bin over all frames, [num_bins]; empty for text
     feature_square_sum: list = _list()
@@ -98,7 +100,8 @@ class ShardStatistics(resumable.ShardReceipt):
         self.duration_ms += record.duration_ms
         self.num_tokens += len(record.token_ids)
         self.num_characters += len(record.character_ids)
-        self.token_lengths[str(len(record.token_ids))] += 1
+        self.num_marks += sum(map(bool, record.mark_ids))
+        self.token_lengths[str(len(record.mark_ids or record.token_ids))] += 1
         self.unknown_tokens += saved.tokens.count_unknown(item.labels.tokens)
         self.unknown_characters += saved.characters.count_unknown(item.labels.characters)
         self.token_counts.update(item.labels.tokens)
@@ -185,6 +188,7 @@ def make_split_info(
         unknown_characters=total.unknown_characters,
         frame_lengths=_by_length(total.frame_lengths),
         token_lengths=_by_length(total.token_lengths),
+        num_marks=total.num_marks,
         shards=tuple(
             dataset_info.ShardInfo(
                 shard.file, shard.num_records, shard.num_bytes, shard.sha256, shard.items_sha256

@@ -16,6 +16,7 @@ from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.audio.augmentation import effects
 from tfrecord_builder.building import resumable, shard_statistics, sharding
 from tfrecord_builder.data import manifest, recordings, schema, vocabulary
+from tfrecord_builder.labels import marking
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
@@ -78,6 +79,8 @@ def make_record(
         pronunciation=" ".join(labels.tokens),
         token_ids=settings.vocabularies.tokens.encode(labels.tokens),
         character_ids=settings.vocabularies.characters.encode(labels.characters),
+        mark_ids=labels.mark_ids,
+        written=_keep_written(item),
     )
     if settings.frontend is None:
         return record, None
@@ -88,6 +91,13 @@ def make_record(
             _check_unchanged(item)
     except OSError as error:  # always a failed read, because nothing is written here
         raise errors.store_failed(error.filename or utterance.audio, error) from error
+
+
+def _keep_written(item: sharding.LabelledUtterance) -> str:
+    """Returns the text as the corpus writes it; "" if it has no marks, or belongs to a text corpus."""
+    text, labels = item.utterance.text, item.labels
+    is_kept = labels.transcript and (item.utterance.audio or labels.mark_ids)
+    return text if is_kept and marking.has_marks(text) else ""
 
 
 def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:

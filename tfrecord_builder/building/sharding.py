@@ -92,9 +92,10 @@ class PlannedShard:
 
 def to_line(item: LabelledUtterance) -> str:
     """Returns an item as one line of JSON; any bytes in file names that are not UTF-8 are escaped."""
+    labels = {name: value for name, value in vars(item.labels).items() if name != "mark_ids" or value}
     parts = {
         "utterance": vars(item.utterance),
-        "labels": vars(item.labels),
+        "labels": labels,
         "stamp": item.signature,
         "variant": item.variant and vars(item.variant),
     }

@@ -9,11 +9,20 @@ import os
 from collections.abc import Iterator, Sequence
 
 from tfrecord_builder import errors
-from tfrecord_builder.corpora import json_lists, kaldi, lhotse, tables, transcript_files, transcript_lists
+from tfrecord_builder.corpora import (
+    json_lists,
+    kaldi,
+    lhotse,
+    punctuated,
+    tables,
+    transcript_files,
+    transcript_lists,
+)
 from tfrecord_builder.data import manifest
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
+TEXT, PUNCTUATED = WITHOUT_AUDIO = "text", "punctuated"
 # Functions that list the utterances in a corpus directory.
 CORPORA = {
     "aidatatang_200zh": transcript_lists.list_aidatatang_200zh,
@@ -28,9 +37,10 @@ CORPORA = {
     "manifest": tables.list_manifest,
     "nemo": json_lists.list_nemo,
     "primewords": transcript_lists.list_primewords,
+    PUNCTUATED: punctuated.list_punctuated,
     "st_cmds": transcript_files.list_st_cmds,
     "table": tables.list_table,
-    "text": tables.list_text,
+    TEXT: tables.list_text,
     "thchs30": transcript_files.list_thchs30,
     "wenet": json_lists.list_wenet,
 }
@@ -45,8 +55,8 @@ def list_utterances(
 
     Recordings keep their ids, so ids must be unique across the directories. If there are several directories,
     speakers become <directory>/<speaker>, so that corpora never share speakers and error rates can be
-    reported per corpus. A sentence of a text corpus gets the id <directory>-<split>-<line> and the directory
-    as its speaker. Audio paths are made absolute. Error messages mention `flag`.
+    reported per corpus. A sentence of a corpus without audio gets the id <directory>-<split>-<line> and the
+    directory as its speaker. Audio paths are made absolute. Error messages mention `flag`.
 
     Raises:
         errors.UserError: a directory is missing, passed twice or unreadable, or has a different layout.

@@ -65,7 +65,9 @@ class SplitInfo:
     """Statistics and shards of one split.
 
     Attributes:
-        frame_lengths, token_lengths: map from a length to the number of utterances with this length.
+        frame_lengths, token_lengths: map from a length to the number of utterances with this length. In data
+            for the punctuation model, token_lengths counts characters.
+        num_marks: number of characters that a punctuation mark follows, in data for the punctuation model.
         num_sentences: number of distinct transcripts, or of pronunciations if there are no transcripts.
         shared_sentences, shared_speakers: map from the name of another split to the number of sentences or
             speakers that also occur in that split.
@@ -81,6 +83,7 @@ class SplitInfo:
     frame_lengths: dict[int, int]
     token_lengths: dict[int, int]
     shards: tuple[ShardInfo, ...]
+    num_marks: int = 0
     num_sentences: int = 0
     shared_sentences: dict[str, int] = dataclasses.field(default_factory=dict)
     shared_speakers: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -157,6 +160,11 @@ class DatasetInfo:
             raise errors.UserError(f"{path}: {error}") from error
         except ValueError as error:
             raise errors.UserError(f"{path} is not valid JSON ({error}); build the data again") from error
+
+    @property
+    def has_marks(self) -> bool:
+        """True if the data are texts with punctuation marks, which only the punctuation model reads."""
+        return any(split.num_marks for split in self.splits.values())
 
     @property
     def shards(self) -> list[ShardInfo]:

@@ -3,8 +3,11 @@
     utterance_id, speaker, transcript, pronunciation   bytes, UTF-8
     token_ids, character_ids, num_frames, duration_ms  int64
     fbank                                              bytes, little-endian, row-major [num_frames, num_bins]
+    mark_ids                                           int64, one per character
+    written                                            bytes, UTF-8
 
-A text-only record has no num_frames, duration_ms or fbank.
+A text-only record has no num_frames, duration_ms or fbank. A record has mark_ids and written only if they are
+not empty.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ class Record:
         character_ids: ids of the transcript's characters in the character vocabulary.
         fbank: features, float16 or float32 [num_frames, num_bins]; None in a text-only record.
         duration_ms: duration of the audio; 0 in a text-only record.
+        mark_ids: id of the punctuation mark after each character (see marks.py); empty if no marks are known.
+        written: transcript as the corpus writes it, with punctuation marks; empty if it has no marks.
     """
 
     utterance_id: str
@@ -48,6 +53,8 @@ class Record:
     character_ids: Sequence[int]
     fbank: Optional[np.ndarray] = None
     duration_ms: int = 0
+    mark_ids: Sequence[int] = ()
+    written: str = ""
 
 
 def make_example(record: Record) -> bytes:
@@ -68,6 +75,10 @@ def make_example(record: Record) -> bytes:
         features["fbank"].bytes_list.value.append(_to_bytes(record.fbank))
         features["num_frames"].int64_list.value.append(record.fbank.shape[0])
         features["duration_ms"].int64_list.value.append(record.duration_ms)
+    if record.mark_ids:
+        features["mark_ids"].int64_list.value.extend(record.mark_ids)
+    if record.written:
+        features["written"].bytes_list.value.append(record.written.encode("utf-8"))
     return example.SerializeToString(deterministic=True)  # protobuf maps are unordered
 
 
@@ -124,12 +135,15 @@ def read_shard(path: str) -> Iterator[bytes]:
 
 
 def parse_records(
-    records: Iterable[bytes], num_bins: Optional[int] = None, fbank_dtype: str = "float16"
+    records: Iterable[bytes],
+    num_bins: Optional[int] = None,
+    fbank_dtype: str = "float16",
+    with_marks: bool = False,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields each serialised record's values as parse_batch returns them, but without the batch axis."""
     with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
         serialized = tf.compat.v1.placeholder(tf.string, [1])
-        batch = parse_batch(serialized, num_bins, fbank_dtype)
+        batch = parse_batch(serialized, num_bins, fbank_dtype, with_marks)
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
     with contextlib.closing(tf.compat.v1.Session(graph=graph, config=config)) as session:
         for record in records:
@@ -138,7 +152,10 @@ def parse_records(
 
 
 def parse_batch(
-    serialized: tf.Tensor, num_bins: Optional[int] = None, fbank_dtype: str = "float16"
+    serialized: tf.Tensor,
+    num_bins: Optional[int] = None,
+    fbank_dtype: str = "float16",
+    with_marks: bool = False,
 ) -> dict[str, tf.Tensor]:
     """Parses a batch of records and pads them with zeros to the length of the longest.
 
@@ -146,26 +163,32 @@ def parse_batch(
         serialized: string [batch].
         num_bins: values per frame of fbank; if None, fbank is not read and may be missing.
         fbank_dtype: dtype of the stored features, "float16" or "float32".
+        with_marks: whether to read mark_ids and written, which are empty if a record does not have them.
 
     Returns:
         Dict of tensors: utterance_id, speaker, transcript, pronunciation string [batch]; token_ids int32
         [batch, max_tokens]; character_ids int32 [batch, max_characters]; num_tokens, num_characters int32
         [batch].
         If num_bins is set, also fbank float32 [batch, max_frames, num_bins]; num_frames, duration_ms int32
-        [batch].
+        [batch]. If with_marks is True, also mark_ids int32 [batch, max_marks]; num_marks int32 [batch];
+        written string [batch].
 
     Raises (when the graph runs):
         tf.errors.InvalidArgumentError: an fbank does not have num_frames * num_bins values; the message names
             the first such utterance.
     """
     spec = {key: tf.io.FixedLenFeature([], tf.string) for key in _STRING_KEYS}
-    spec.update({key: _ragged() for key in ("token_ids", "character_ids")})
+    lists = {"token_ids": "num_tokens", "character_ids": "num_characters"}
+    if with_marks:
+        lists["mark_ids"] = "num_marks"
+        spec["written"] = tf.io.FixedLenFeature([], tf.string, default_value="")
+    spec.update({key: _ragged() for key in lists})
     if num_bins is not None:
         numbers = {key: tf.io.FixedLenFeature([], tf.int64) for key in ("num_frames", "duration_ms")}
         spec.update(numbers, fbank=tf.io.FixedLenFeature([], tf.string))
     parsed = tf.io.parse_example(serialized, spec)
-    batch = {key: parsed[key] for key in _STRING_KEYS}
-    for ids, number in (("token_ids", "num_tokens"), ("character_ids", "num_characters")):
+    batch = {key: parsed[key] for key in (*_STRING_KEYS, *(["written"] if with_marks else []))}
+    for ids, number in lists.items():
         batch[ids] = tf.cast(parsed[ids].to_tensor(), tf.int32)
         batch[number] = tf.cast(parsed[ids].row_lengths(), tf.int32)
     if num_bins is not None:

@@ -77,12 +77,13 @@ class Labels:
     """The labels of one utterance.
 
     `characters` is empty if the characters do not align one to one with the tokens, or if the token type is
-    not in PAIRED_TOKEN_TYPES.
+    not in PAIRED_TOKEN_TYPES. Texts for the punctuation model have characters and marks, but no tokens.
     """
 
     transcript: str  # normalised; empty if the corpus has only a pronunciation
     tokens: tuple[str, ...]  # labels for the acoustic model; their type is LabelConfig.token_type
     characters: tuple[str, ...]  # labels for the language model, one per token
+    mark_ids: tuple[int, ...] = ()  # labels for the punctuation model, one per character
 
 
 class Labeller:

@@ -169,7 +169,7 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
-    if not tokens_file and not collector.training_tokens:
+    if not tokens_file and not (collector.training_tokens or collector.training_characters):
         raise errors.UserError(
             "--corpus_dir: there is no usable train split to make the vocabulary from; add a train split, or "
             "pass --vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."

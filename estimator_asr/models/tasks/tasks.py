@@ -14,7 +14,11 @@ def _import(module: str, name: str) -> Callable[[], type[task.Task]]:
     return lambda: getattr(importlib.import_module(f"estimator_asr.models.tasks.{module}"), name)
 
 
-TASKS = {"acoustic": _import("acoustic_task", "Acoustic"), "language": _import("language_task", "Language")}
+TASKS = {
+    "acoustic": _import("acoustic_task", "Acoustic"),
+    "language": _import("language_task", "Language"),
+    "punctuation": _import("punctuation_task", "Punctuation"),
+}
 
 
 def for_model(model: model_directory.ModelDirectory) -> task.Task:

@@ -94,6 +94,8 @@ def find_problem(
     if copy_ids.WORDLESS in _text(features, "utterance_id") and not _values(features["token_ids"])[1]:
         return ""
     labels = [("token_ids", _text(features, "pronunciation").split(), tokens)]
+    if "mark_ids" in features:
+        labels = []  # texts with marks have no tokens
     # character_ids is empty if the utterance's hanzi and pinyin cannot be paired.
     if characters is not None and _values(features["character_ids"])[1]:
         labels.append(("character_ids", _text(features, "transcript").replace(" ", ""), characters))

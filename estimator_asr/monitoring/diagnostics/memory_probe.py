@@ -77,7 +77,7 @@ def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
 def token_probabilities(
     model: model_directory.ModelDirectory, unknown_fraction: float
 ) -> Optional[np.ndarray]:
-    """Returns each token's probability in random text, float64 [tokens]; None for the acoustic model.
+    """Returns each token's probability in random text, float64 [tokens]; None if the model reads no tokens.
 
     The language model needs more memory for tokens with more candidate characters. A token's probability is
     proportional to its number of candidates, because common syllables have many. The unknown token, which has
@@ -104,14 +104,17 @@ def make_batch(
         "num_frames": np.full(rows, length),
         "num_tokens": np.full(rows, num_tokens),
         "num_characters": np.full(rows, num_tokens),
+        "num_marks": np.full(rows, num_tokens),
+        "token_ids": np.zeros([rows, num_tokens]),
         "character_ids": np.zeros([rows, num_tokens]),
+        "mark_ids": np.zeros([rows, num_tokens]),
         "seed": np.zeros(2),
     }
     if source.num_bins:
         values["fbank"] = rng.normal(size=[rows, length, source.num_bins])
         # Tokens alternate, because equal neighbours would need an extra frame between them.
         values["token_ids"] = np.tile(np.arange(num_tokens) % 2, [rows, 1])
-    else:
+    elif probabilities is not None:
         values["token_ids"] = rng.choice(len(probabilities), [rows, num_tokens], p=probabilities)
     return values
 

@@ -88,6 +88,7 @@ def simplify(config: experiment.ExperimentConfig, split: splits.Split) -> experi
         language=dataclasses.replace(
             config.language, language_dropout=0.0, ngram_dropout=0.0, token_noise=0.0
         ),
+        punctuation=dataclasses.replace(config.punctuation, dropout=0.0, ngram_dropout=0.0, unknown_rate=0.0),
         input=dataclasses.replace(config.input, spec_augment=False, num_buckets=1, **smaller),
         optimizer=dataclasses.replace(
             config.optimizer,

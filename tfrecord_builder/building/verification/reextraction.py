@@ -20,6 +20,10 @@ from tfrecord_builder.storage import files
 # CPUs add numbers in different orders, so features may differ by this value plus one step of their dtype
 # (1/64 for a float16 value of 16).
 _LOG_TOLERANCE = 1e-3
+_COMPARED = (
+    *("speaker", "transcript", "pronunciation", "written", "token_ids", "character_ids", "mark_ids"),
+    "duration_ms",
+)
 
 
 class Reextraction:
@@ -112,7 +116,7 @@ def _compare_with_audio(
 
 
 def _difference(stored: schema.Record, remade: schema.Record) -> str:
-    for name in ("speaker", "transcript", "pronunciation", "token_ids", "character_ids", "duration_ms"):
+    for name in _COMPARED:
         value, expected = getattr(stored, name), getattr(remade, name)
         if value != expected:
             return f"{name} is {value!r}, expected {expected!r}"

@@ -20,7 +20,7 @@ from google.protobuf import message
 
 from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import copy_ids
-from tfrecord_builder.data import schema, vocabulary
+from tfrecord_builder.data import marks, schema, vocabulary
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 _HEADER_BYTES = 12
@@ -31,8 +31,9 @@ _TEXT_KINDS = {
     **dict.fromkeys(("utterance_id", "speaker", "transcript", "pronunciation"), "bytes_list"),
     **dict.fromkeys(("token_ids", "character_ids"), "int64_list"),
 }
+_MARK_KINDS = {"mark_ids": "int64_list", "written": "bytes_list"}  # optional features
 _ACOUSTIC_KINDS = {"fbank": "bytes_list", "num_frames": "int64_list", "duration_ms": "int64_list"}
-_LISTS = ("token_ids", "character_ids")  # all other features have one value
+_LISTS = ("token_ids", "character_ids", "mark_ids")  # all other features have one value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,10 +118,12 @@ def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
     except message.DecodeError:
         raise DamagedRecordError("not a tf.train.Example") from None
     kinds = {**_TEXT_KINDS, **(_ACOUSTIC_KINDS if expected.frontend else {})}
+    kinds.update({name: kind for name, kind in _MARK_KINDS.items() if name in features})
     if set(features) != set(kinds):
         names = ", ".join(sorted(features)) or "none"
         raise DamagedRecordError(f"features are {names}, expected {', '.join(sorted(kinds))}")
     values = {name: _value(name, features[name], kind) for name, kind in kinds.items()}
+    values["mark_ids"] = tuple(values.get("mark_ids", ()))
     num_frames = values.pop("num_frames", 0)
     if expected.frontend:
         values["fbank"] = _read_fbank(values["fbank"], num_frames, expected)
@@ -140,12 +143,14 @@ def problems(record: schema.Record, expected: RecordSpec) -> Iterator[str]:
     """Yields a message for each problem in a record, such as "num_frames is 3, expected 5"."""
     if not record.utterance_id:
         yield "utterance id is empty; ids must be unique"
-    if not record.token_ids and copy_ids.WORDLESS not in record.utterance_id:
+    if not (record.token_ids or record.mark_ids) and copy_ids.WORDLESS not in record.utterance_id:
         yield "number of tokens is 0, expected one or more"
     tokens, characters = record.pronunciation.split(), record.transcript.replace(" ", "")
     yield from _id_problems("token_ids", record.token_ids, expected.tokens, tokens)
     if record.character_ids:
         yield from _id_problems("character_ids", record.character_ids, expected.characters, characters)
+    if record.mark_ids:
+        yield from _mark_problems(record)
     if record.fbank is not None:
         yield from _feature_problems(record, expected.frontend)
 
@@ -157,6 +162,14 @@ def _id_problems(name: str, ids: Sequence[int], words: vocabulary.Vocabulary, la
     elif list(ids) != words.encode(labels):
         text = textwrap.shorten(" ".join(labels), 50, placeholder="...")
         yield f"{name} do not match the labels {text!r}"
+
+
+def _mark_problems(record: schema.Record) -> Iterator[str]:
+    if len(record.mark_ids) != len(record.character_ids):
+        yield f"number of marks is {len(record.mark_ids)}, expected {len(record.character_ids)}"
+    invalid = [mark_id for mark_id in record.mark_ids if not 0 <= mark_id < len(marks.MARKS)]
+    if invalid:
+        yield f"mark_ids contains {invalid[0]}, expected 0 to {len(marks.MARKS) - 1}"
 
 
 def _feature_problems(record: schema.Record, config: frontend.FrontendConfig) -> Iterator[str]:

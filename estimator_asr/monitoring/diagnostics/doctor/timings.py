@@ -72,7 +72,7 @@ def choose_config(
         errors.UserError: the data does not fit the model.
     """
     if model_dir is None:
-        spec = task_spec.for_data(has_audio=infos[0].frontend is not None)
+        spec = task_spec.for_data(infos[0])
         train = training_config.TrainConfig(model=spec.name)
         return experiment.ExperimentConfig.for_data(infos[0], train=train)
     config = model_directory.open_model_directory(model_dir).config

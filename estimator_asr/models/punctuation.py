@@ -1,0 +1,58 @@
+"""Punctuation model: a Transformer encoder (token_encoder.py) that finds the mark after each character."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.models import layers, token_encoder
+
+NUM_MARKS = 8  # length of marks.MARKS in tfrecord_builder, whose first entry stands for no mark
+
+
+def build(
+    config: config_lib.PunctuationConfig,
+    character_ids: tf.Tensor,
+    num_characters: tf.Tensor,
+    *,
+    vocabulary_size: int,
+    seed: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
+    """Scores the marks after each character. All variables are in the scope "punctuation".
+
+    Positions are rotary, so a text may be longer than the texts that the model was trained on.
+
+    Args:
+        character_ids: int32 [batch, length].
+        num_characters: int32 [batch], number of real characters; later characters are ignored.
+        vocabulary_size: number of characters in the vocabulary.
+        seed: int64 [2], random seed of the batch in training; if None, nothing is dropped.
+
+    Returns:
+        Logits, float32 [batch, length, NUM_MARKS]; the classes are the ids of the marks.
+    """
+    mask = layers.sequence_mask(num_characters, tf.shape(character_ids)[1])
+    if seed is not None:
+        character_ids = token_encoder.replace_some(character_ids, config.unknown_rate, seed, 0, 1)
+    with tf.compat.v1.variable_scope("punctuation"):
+        outputs = token_encoder.encode(
+            _embed(config, character_ids, mask, vocabulary_size, seed),
+            mask,
+            num_layers=config.layers,
+            num_heads=config.heads,
+            inner_units=config.inner_units,
+            dropout=config.dropout,
+            seed=seed,
+            rotary=True,
+        )
+        return layers.dense(outputs, NUM_MARKS, "output")
+
+
+def _embed(config, character_ids, mask, vocabulary_size, seed):
+    table = token_encoder.get_table("characters", [vocabulary_size, config.units])
+    ngrams = token_encoder.NgramTable(config.ngram_rows, config.ngram_units, config.ngram_dropout)
+    embedded = tf.gather(table, character_ids) * config.units**0.5  # Vaswani et al., 2017, section 3.4
+    embedded += token_encoder.embed_ngrams(ngrams, character_ids, mask, vocabulary_size, config.units, seed)
+    return layers.dropout(embedded, config.dropout, seed)

@@ -1,0 +1,101 @@
+"""Reads texts with punctuation marks, and cuts them where a recogniser may cut speech: anywhere."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Iterable, Iterator
+
+from absl import logging
+
+from tfrecord_builder import errors
+from tfrecord_builder.corpora import layout, text_files
+from tfrecord_builder.data import manifest
+from tfrecord_builder.storage import files
+
+# Text for the punctuation model: {train,dev,test}.txt, with one paragraph per line.
+#
+#     首先，我要用最快的速度为大家演示一些新技术的基础研究成果。正好是一年前，微软收购了我们公司。
+
+_MIN_CHARACTERS, _MAX_CHARACTERS = 10, 200  # length of a piece of text, marks included
+_MARKS = "，。？！、；：,.?!;:…—~～"  # also the forms that labels/marking.py converts
+_CLOSING = re.compile(r"[^\w\s]*")  # marks, quotation marks and brackets
+# A paragraph ends with a mark if nothing but quotation marks and brackets follows the mark.
+_MARKED_END = re.compile(rf"[{_MARKS}][^\w\s]*$")
+_SENTENCE_END = re.compile(r"[。？！；?!;…][^\w\s]*")
+_LATIN_OR_DIGIT = re.compile(r"[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]")
+
+
+def list_punctuated(corpus_dir: str) -> Iterator[manifest.Utterance]:
+    """Yields pieces of the texts in train.txt, dev.txt (or valid.txt, ...) and test.txt.
+
+    Pieces run across paragraphs. Half of the pieces end with a sentence, the others anywhere. A paragraph
+    without any mark is left out, because nothing is known about its marks. So is the last character of a
+    paragraph that ends without a mark; the next piece then starts with the next paragraph.
+    """
+    texts = layout.named_splits(files.list_names(corpus_dir), ".txt")
+    if not texts:
+        raise errors.UserError(
+            f"{corpus_dir}: found no text, expected train.txt (or dev, valid, test) with one paragraph per "
+            "line; pass the directory that contains these files."
+        )
+    if len(dict(texts)) < len(texts):
+        names = ", ".join(name for _, name in texts)
+        raise errors.UserError(
+            f"{corpus_dir}: some of {names} belong to the same split; merge them into one file per split."
+        )
+    for split, name in texts:
+        paragraphs = _read_paragraphs(os.path.join(corpus_dir, name))
+        for number, piece in enumerate(cut(paragraphs, random.Random(split)), 1):
+            yield manifest.Utterance(f"{split}-{number}", None, "", piece, "", split)
+
+
+def cut(paragraphs: Iterable[str], generator: random.Random) -> Iterator[str]:
+    """Yields pieces of text that run across paragraphs; only the generator determines their lengths.
+
+    The lengths are 10 to 200 characters, and short ones are as frequent as long ones on a logarithmic scale.
+    A piece never ends inside a number or a Latin word. The last piece before a paragraph's unmarked end may
+    be shorter.
+    """
+    text = ""
+    for paragraph in paragraphs:
+        text += paragraph
+        is_marked = _MARKED_END.search(paragraph)
+        while len(text) > 2 * _MAX_CHARACTERS or (text and not is_marked):
+            end = _choose_end(text, generator)
+            if end >= len(text) and not is_marked:
+                yield from filter(None, [text[:-1]])
+                text = ""
+            else:
+                yield text[:end]
+                text = text[end:]
+    while text:
+        end = _choose_end(text, generator)
+        yield text[:end]
+        text = text[end:]
+
+
+def _choose_end(text: str, generator: random.Random) -> int:
+    """Returns the length of the next piece."""
+    ratio = _MAX_CHARACTERS / _MIN_CHARACTERS
+    end = round(_MIN_CHARACTERS * ratio ** generator.random())
+    if generator.random() < 0.5:
+        sentence = _SENTENCE_END.search(text, end - 1, _MAX_CHARACTERS)
+        end = sentence.end() if sentence else end
+    while end < len(text) and _LATIN_OR_DIGIT.match(text[end - 1]):
+        end += 1
+    return _CLOSING.match(text, end).end()
+
+
+def _read_paragraphs(path: str) -> Iterator[str]:
+    """Yields the paragraphs that have marks, and logs how many do not."""
+    num_unmarked = 0
+    for line in text_files.read_lines(path, "pass a text file with one paragraph per line"):
+        paragraph = line.strip()
+        if any(mark in paragraph for mark in _MARKS):
+            yield paragraph
+        else:
+            num_unmarked += bool(paragraph)
+    if num_unmarked:
+        logging.warning("%s: %d paragraphs without a mark were left out", path, num_unmarked)

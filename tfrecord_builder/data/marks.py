@@ -1,0 +1,46 @@
+"""Punctuation marks: the ids of the marks, and how they are combined with the characters that they follow.
+
+split("你好，世界。")              ->  (["你", "好", "世", "界"], [0, 1, 0, 2])
+join("你好世界", [0, 1, 0, 2])  ->  "你好，世界。"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tfrecord_builder.data import vocabulary
+
+# The mark after a character, indexed by its id; most characters are followed by no mark (id 0).
+MARKS = ("", "，", "。", "？", "！", "、", "；", "：")
+_IDS = {mark: index for index, mark in enumerate(MARKS) if mark}
+_STRONGEST_FIRST = "？！。；：，、"  # if several marks follow a character, only the strongest is kept
+_RANKS = [len(MARKS), *map(_STRONGEST_FIRST.index, MARKS[1:])]
+_CHARACTER = re.compile(rf"{vocabulary.UNKNOWN}|\S")
+
+
+def split(text: str) -> tuple[list[str], list[int]]:
+    """Splits a text with marks into its characters and the id of the mark after each character.
+
+    Spaces are dropped, `<unk>` is one character, and marks before the first character are ignored. A
+    character that is not in MARKS, such as a quotation mark, counts like a letter.
+    """
+    characters: list[str] = []
+    mark_ids: list[int] = []
+    for character in _CHARACTER.findall(text):
+        if character not in _IDS:
+            characters.append(character)
+            mark_ids.append(0)
+        elif characters:
+            mark_ids[-1] = min(mark_ids[-1], _IDS[character], key=_RANKS.__getitem__)
+    return characters, mark_ids
+
+
+def join(text: str, mark_ids: Sequence[int]) -> str:
+    """Returns the text with a mark after each character; a space after a mark is dropped.
+
+    `mark_ids` has one id per character of the text, spaces not counted; `<unk>` is one character.
+    """
+    remaining = iter(mark_ids)
+    marked = _CHARACTER.sub(lambda match: match[0] + MARKS[next(remaining)], text)
+    return re.sub(f"(?<=[{_STRONGEST_FIRST}]) ", "", marked)

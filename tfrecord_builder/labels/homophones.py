@@ -1,0 +1,68 @@
+"""Replaces characters with others that sound alike, to imitate the errors of a speech recogniser."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tfrecord_builder.data import syllables
+from tfrecord_builder.labels import normalisation
+
+RATE = 0.03  # fraction of hanzi to replace
+_OTHER_TONE = 0.2  # weight of a character with the same sounds but another tone, relative to the same tone
+
+
+class _Choices(NamedTuple):
+    characters: str
+    cumulative_weights: list[float]
+
+
+class Homophones:
+    """The characters that sound like each character, weighted by how often they occur in a text."""
+
+    def __init__(self, counts: Mapping[str, int]):
+        """`counts` maps each hanzi of a text to its number of occurrences; other characters are ignored."""
+        self.sha256 = hashlib.sha256(json.dumps(sorted(counts.items())).encode()).hexdigest()
+        self._choices = dict(_list_choices(counts))
+
+    def replace(self, text: str, seed: str) -> str:
+        """Returns the text with a fraction RATE of its hanzi replaced; `seed` determines which ones."""
+        generator = random.Random(seed)
+        return "".join(self._replace_one(character, generator) for character in text)
+
+    def _replace_one(self, character: str, generator: random.Random) -> str:
+        choices = self._choices.get(character)
+        if generator.random() >= RATE or choices is None:
+            return character
+        point = generator.random() * choices.cumulative_weights[-1]
+        return choices.characters[bisect.bisect_right(choices.cumulative_weights, point)]
+
+
+def count_hanzi(texts: Iterable[str]) -> collections.Counter[str]:
+    """Counts each hanzi in the texts."""
+    counts: collections.Counter[str] = collections.Counter()
+    for text in texts:
+        counts.update("".join(normalisation.HANZI_RUN.findall(text)))
+    return counts
+
+
+def _list_choices(counts):
+    """Yields each character that has homophones, with its choices; only a hanzi's first reading counts."""
+    from tfrecord_builder.labels import pinyin  # slow to import
+
+    groups = collections.defaultdict(list)
+    for character in sorted(filter(normalisation.is_hanzi, counts)):
+        for reading in pinyin.dictionary_readings(character)[:1]:
+            groups[syllables.without_tone(reading)].append((character, reading))
+    for group in groups.values():
+        for character, reading in group:
+            others = [(other, sound) for other, sound in group if other != character]
+            weights = [counts[other] * (1 if sound == reading else _OTHER_TONE) for other, sound in others]
+            if others:
+                yield character, _Choices("".join(o for o, _ in others), list(itertools.accumulate(weights)))

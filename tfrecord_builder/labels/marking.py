@@ -1,0 +1,89 @@
+"""Normalises texts together with their punctuation marks (data/marks.py), and labels texts with marks.
+
+    normalise('他说:"好!"花了3.5元……')  ->  "他说：好！花了三点五元。"
+
+Numbers are read as they are spoken, because a recogniser writes them in hanzi. Quotation marks and brackets
+are dropped, but not what they enclose. An ellipsis or a tilde counts as a full stop, a dash as a comma.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import re
+import unicodedata
+from typing import Optional
+
+from tfrecord_builder.data import manifest, marks
+from tfrecord_builder.labels import homophones, labelling, normalisation, numerals
+
+_OTHER = "other punctuation marks"
+_QUOTES = "quotation marks and brackets"
+# Marks in NFKC text. A point, comma or colon inside a Latin word, number or address is not a mark.
+_ASCII = str.maketrans(dict(zip(",.?!;:", "，。？！；：")))
+_MARK = re.compile(
+    r"(\.{2,}|…+|—{2,}|[-―]{2,}|~+|[，。、？！；：?!;]|(?<![0-9A-Za-z])[.,:](?!//)|[.,:](?![0-9A-Za-z/]))"
+)
+_CLAUSE = re.compile(r"(?<=[，。！？；])(?!\d)")
+_REPLACED = {"…": "。", "~": "。", "—": "，", "―": "，", "-": "，"}
+
+
+def normalise(text: str) -> str:
+    """Returns the normalised transcript with its marks; spaces remain only between two Latin words."""
+    phrases = []
+    for index, part in enumerate(_MARK.split(_read(text))):
+        if index % 2:
+            phrases.append(_REPLACED.get(part[0], part[0].translate(_ASCII)))
+        else:
+            phrases.append(normalisation.normalise(part))
+    _, mark_ids = marks.split("".join(phrases))
+    return marks.join(normalisation.normalise(" ".join(phrases)), mark_ids)
+
+
+@functools.lru_cache(maxsize=1)
+def _read(text: str) -> str:
+    """Returns the text with numbers in hanzi; the grammar is slow, so it gets only clauses with numbers."""
+    return "".join(map(numerals.read, _CLAUSE.split(text)))
+
+
+def has_marks(text: str) -> bool:
+    """Returns True if the text contains a punctuation mark after a character."""
+    return any(marks.split(_MARK.sub("，", normalisation.compose(text)))[1])
+
+
+class MarkLabeller(labelling.Labeller):
+    """Labels texts with characters and marks, without tokens; replaces some characters of the train split."""
+
+    def __init__(self, config: labelling.LabelConfig, sounds: homophones.Homophones):
+        super().__init__(config)
+        self._homophones = sounds
+
+    def describe(self) -> list:
+        return [*super().describe(), self._homophones.sha256]
+
+    def __call__(self, utterance: manifest.Utterance) -> labelling.Labels:
+        text = normalise(utterance.text)
+        characters, mark_ids = marks.split(text)
+        transcript = normalisation.normalise(text)
+        if utterance.split == "train":
+            transcript = self._homophones.replace(transcript, utterance.utterance_id)
+            characters = list(transcript.replace(" ", ""))
+        return labelling.Labels(transcript, (), tuple(characters), tuple(mark_ids))
+
+    def has_unclear_numbers(self, utterance: manifest.Utterance) -> bool:
+        return False  # nobody said the text, so any reading of its numbers will do
+
+    def count_left_out(self, utterance: manifest.Utterance) -> collections.Counter[str]:
+        text = _read(utterance.text)
+        kinds = map(_kind_of_dropped, _MARK.sub("", text))
+        return normalisation.count_left_out(text) + collections.Counter(filter(None, kinds))
+
+
+@functools.cache
+def _kind_of_dropped(character: str) -> Optional[str]:
+    """Returns the kind of a punctuation mark that the text loses; None for any other character."""
+    category = unicodedata.category(character)
+    if character in "\"'" or category in ("Ps", "Pe", "Pi", "Pf"):
+        return _QUOTES
+    is_symbol = normalisation.count_left_out(character)  # the signs that normalisation counts itself
+    return _OTHER if category[0] == "P" and not is_symbol else None
