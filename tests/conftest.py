@@ -168,6 +168,25 @@ def _build_streaming_export(path):
 
 
 @pytest.fixture(scope="session")
+def punctuated_export(tmp_path_factory) -> str:
+    """An export directory of untrained models, also a punctuation model; the acoustic model streams."""
+    return str(_build_once(tmp_path_factory, "punctuated", _build_punctuated_export) / "export")
+
+
+def _build_punctuated_export(path):
+    import tiny_models
+
+    from estimator_asr.exporting.saved_model import saved_model_writer, trained_model
+
+    path.mkdir()
+    tiny_models.make_acoustic_model(str(path / "am"), chunk_frames=16)
+    tiny_models.make_language_model(str(path / "lm"), tiny_models.OTHER_TOKENS)
+    tiny_models.make_punctuation_model(str(path / "pm"))
+    models = [trained_model.open_trained_model(str(path / name)) for name in ("am", "lm", "pm")]
+    saved_model_writer.write(*models[:2], str(path / "export"), punctuation=models[2])
+
+
+@pytest.fixture(scope="session")
 def two_replicas(tmp_path_factory) -> dict:
     """What the program two_replicas printed."""
     path = _build_once(tmp_path_factory, "two_replicas", _run_two_replicas)

@@ -21,6 +21,9 @@ LANGUAGE = config.LanguageConfig(
     ngram_rows=31,
     ngram_units=4,
 )
+PUNCTUATION = config.PunctuationConfig(
+    layers=1, units=16, inner_units=16, heads=2, ngram_rows=31, ngram_units=4
+)
 # The loss falls within a few steps, and replicas have that of one device.
 WITHOUT_DROPOUT = {
     "acoustic": dataclasses.replace(ACOUSTIC, acoustic_dropout=0.0),

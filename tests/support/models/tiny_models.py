@@ -86,6 +86,11 @@ def make_language_model(
     return _save_model(path, config, files, seed)
 
 
+def make_punctuation_model(path: str, seed: int = 0):
+    config = _make_config("punctuation", TOKENS, token_type="character")
+    return _save_model(path, config, {dataset_info.CHARACTERS_FILE: CHARACTERS}, seed)
+
+
 def make_data(
     path: str,
     with_audio: bool = True,
@@ -124,6 +129,7 @@ def _make_config(
         model=model,
         acoustic=dataclasses.replace(small_models.ACOUSTIC, encoder=encoder),
         language=small_models.LANGUAGE,
+        punctuation=small_models.PUNCTUATION,
         optimizer=training_config.OptimizerConfig(),
         input=config_lib.InputConfig(),
         train=training_config.TrainConfig(model=model),
