@@ -2,19 +2,22 @@
 
     python -m estimator_asr.align --saved_model=EXPORT --output_dir=CORPUS
         --audio_dir=RECORDINGS --text_dir=TEXTS | --pairs=FILE [--min_score=0.5] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
+        [--format=textgrid,ctm,json,srt,vtt]
 
 The text of RECORDINGS/a/b.mp3 is TEXTS/a/b.txt: text as it was published, with numbers, headings and
 brackets. CORPUS then contains manifest.tsv for `build --corpus=manifest`, which refers to the recordings by
 start and duration; rejected.tsv, which lists what was left out and why (speech without text, text without
-speech, utterances whose score is low); and .align/, from which the same command continues an interrupted run,
-even with another --runner or --min_score. If a recording cannot be aligned, the reason is printed to standard
-error, the others are aligned, and the exit code is 1.
+speech, utterances whose score is low); times/, with one file per recording and --format, which says when each
+word is spoken; and .align/, from which the same command continues an interrupted run, even with another
+--runner, --min_score or --format. If a recording cannot be aligned, the reason is printed to standard error,
+the others are aligned, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +31,7 @@ import tensorflow as tf
 
 from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.serving import recording_units
-from estimator_asr.serving.alignment import frame_scores, segments, texts
+from estimator_asr.serving.alignment import frame_scores, segments, texts, time_files
 from estimator_asr.serving.transcripts import recordings
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch
@@ -36,7 +39,8 @@ from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files, locks
 
-_JOB_DIR = ".align"
+_JOB_DIR, _TIMES_DIR = ".align", "times"
+_ROWS = "words"  # rows of earlier versions have no words
 _MANIFEST_COLUMNS = ("id", "audio", "text", "pinyin", "start", "duration", "score", "cut")
 _REJECTED_COLUMNS = ("audio", "start", "seconds", "problem", "score", "text", "heard")
 
@@ -71,6 +75,11 @@ class AlignConfig(config_flags.Checked):
         minimum=0,
         maximum=1,
     )
+    format: tuple[str, ...] = config_flags.setting(
+        (),
+        "formats of the files with times of words in OUTPUT_DIR/times, separated by commas; default: none",
+        choices=tuple(time_files.FORMATS),
+    )
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
     runner: str = config_flags.setting(dispatch.LOCAL, dispatch.HELP)
 
@@ -87,7 +96,7 @@ def main(config: AlignConfig) -> int:
     info = export_info.load(version_dir)
     texts.make_tokeniser(info.token_type)  # refuses bpe before any recording is recognised
     inputs, num_skipped = _find_pairs(config)
-    directory = os.path.join(config.output_dir, _JOB_DIR, info.sha256[:12])
+    directory = os.path.join(config.output_dir, _JOB_DIR, f"{info.sha256[:12]}-{_ROWS}")
     exports, make_rows = ((version_dir, info.sha256),), functools.partial(segments.make_rows, info.token_type)
     writer = recording_units.RecordingWriter(directory, exports, frame_scores.FrameScorer, make_rows)
     files.make_directory(config.output_dir)
@@ -103,13 +112,14 @@ def main(config: AlignConfig) -> int:
         for recording, result in zip(inputs, aligned):
             if result.get("refusal"):
                 print(f"error: {recording.path}: {result['refusal']}", file=sys.stderr)
-        rows = [
-            _judge(row, recording, config)
+        rows_by_recording = [
+            [_judge(row, recording, config) for row in result.get("rows", ())]
             for recording, result in zip(inputs, aligned)
-            for row in result.get("rows", ())
         ]
+        rows = list(itertools.chain.from_iterable(rows_by_recording))
         if rows or manifest.MANIFEST_FILE in files.list_names(config.output_dir):
             _write(config.output_dir, rows)
+        _write_times(config, zip(inputs, rows_by_recording), info.token_type)
     num_bad = sum(bool(result["problem"] or result.get("refusal")) for result in aligned)
     return 1 if num_bad or num_skipped else 0
 
@@ -189,6 +199,13 @@ def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) 
         "duration": row["seconds"],
         "problem": manifest.find_path_problem(recording.path) or row["problem"] or low,
     }
+
+
+def _write_times(config, inputs, token_type) -> None:
+    directory = os.path.join(config.output_dir, _TIMES_DIR)
+    for recording, rows in inputs:
+        aligned = [row for row in rows if row.get("words") and row["score"] >= config.min_score]
+        time_files.write(recording, aligned, config.format, token_type, directory)
 
 
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:

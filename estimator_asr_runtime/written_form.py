@@ -16,6 +16,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional
 
+from estimator_asr_runtime import errors
+
+LAYOUT = 1
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web", "shared", "written_form.json")
 _DIGITS = str.maketrans("零〇幺一二两三四五六七八九", "0011223456789")
 _UNITS = {"十": 10, "百": 100, "千": 1000}
@@ -30,15 +33,19 @@ class Piece(NamedTuple):
     end: int
 
 
-class _Rule(NamedTuple):
-    pattern: re.Pattern
-    write: Optional[str]
-
-
 def load(path: str = PATH) -> WrittenForm:
-    """Reads the rules from a JSON file."""
-    with open(path, encoding="utf-8") as file:
-        return WrittenForm(json.load(file))
+    """Reads the rules from a JSON file.
+
+    Raises errors.UserError if the file cannot be read or was written by another release.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            rules = json.load(file)
+    except (OSError, ValueError) as error:
+        raise errors.UserError(f"{path} cannot be read ({error}); export the model again") from error
+    if not isinstance(rules, dict) or rules.get("layout") != LAYOUT:
+        raise errors.UserError(f"{path} was written by another release; export the model again")
+    return WrittenForm(rules)
 
 
 class WrittenForm:
@@ -46,9 +53,8 @@ class WrittenForm:
 
     def __init__(self, rules: Mapping):
         sources = [_expand(rule["find"], rules["parts"]) for rule in rules["rules"]]
-        self._rules = [
-            _Rule(re.compile(source), rule.get("write")) for source, rule in zip(sources, rules["rules"])
-        ]
+        templates = (rule.get("write") for rule in rules["rules"])
+        self._rules = list(zip(map(re.compile, sources), templates))
         self._start = re.compile(rules["starts"])
         self._span = re.compile(f"{rules['spans']}+")
         self._longest_follower = rules["longest_follower"]
@@ -62,21 +68,15 @@ class WrittenForm:
     def rewrite(self, text: str) -> list[Piece]:
         """Returns the pieces of the written form in order; their ranges cover the text without gaps."""
         pieces, end = [], 0
-        for _, changes in self._scan(text):
-            for piece in changes:
-                if end < piece.start:
-                    pieces.append(Piece(text[end : piece.start], end, piece.start))
-                pieces.append(piece)
-                end = piece.end
-        if end < len(text):
-            pieces.append(Piece(text[end:], end, len(text)))
+        changes = [piece for _, changes in self._scan(text) for piece in changes]
+        for piece in [*changes, Piece("", len(text), len(text))]:
+            unchanged = Piece(text[end : piece.start], end, piece.start)
+            pieces += [part for part in (unchanged, piece) if part.start < part.end]
+            end = piece.end
         return pieces
 
     def settled_length(self, text: str) -> int:
-        """Returns how many characters of a growing text have a written form that later text cannot change.
-
-        The number is a lower bound: it excludes, for example, a number at the end, which may continue.
-        """
+        """Returns how many characters of a growing text have a written form that later text cannot change."""
         settled = reach = 0
         for start, _ in self._scan(text):
             settled = start if start >= reach else settled
@@ -118,8 +118,8 @@ def _change(match: re.Match, template: Optional[str]) -> list[Piece]:
     if template is None:
         groups = range(1, match.re.groups + 1)
         return [Piece(_convert(match[i]), *match.span(i)) for i in groups if match[i]]
-    written = re.sub("{([0-9])}", lambda group: _convert(match[int(group[1])]), template)
-    return [Piece(written, *match.span())]
+    replacement = re.sub("{([0-9])}", lambda group: _convert(match[int(group[1])]), template)
+    return [Piece(replacement, *match.span())]
 
 
 def _convert(text: str) -> str:
@@ -131,22 +131,19 @@ def _convert(text: str) -> str:
     return ".".join(_write_number(part) for part in text.split("点"))
 
 
-def _write_number(text: str, is_grouped: bool = False) -> str:
-    """Writes an integer; is_grouped forces the digits below 10,000 to follow 万: 5万3000 instead of 53000."""
+def _write_number(text: str) -> str:
     for unit in "亿万":
-        head, found, tail = text.rpartition(unit)
-        if found:
-            return _join(_write_number(head), unit, tail, is_grouped)
+        head, separator, tail = text.rpartition(unit)
+        if separator:
+            return _join(_write_number(head), unit, tail)
     return str(_evaluate(text)) if re.search("[十百千]", text) else text.translate(_DIGITS)
 
 
-def _join(head: str, unit: str, tail: str, is_grouped: bool) -> str:
-    rest = tail.lstrip("零〇")
-    if unit == "万" and len(tail) > 1 and not is_grouped:
-        value = int(head) * 10_000 + int(_write_number(rest))
-        if value < _FULL:
-            return str(value)
-    return head + unit + "零" * (rest != tail) + (_write_number(rest, True) if rest else "")
+def _join(head: str, unit: str, tail: str) -> str:
+    digits = _write_number(tail.lstrip("零〇"))
+    if unit == "万" and len(tail) > 1 and int(head) < _FULL // 10_000:
+        return str(int(head) * 10_000 + int(digits))
+    return head + unit + "零" * (tail[:1] in ("零", "〇")) + digits
 
 
 def _evaluate(text: str) -> int:

@@ -17,6 +17,7 @@ import soundfile
 # is missing, the benchmark shows --help.
 _STARTS = """
 alignment [ctc_segmentation] --help
+boundaries [espeakng_loader] --help
 builder [kaldi_native_fbank] --num_files=3 --rounds=1 --program_hours=0.005 --worker_hours=0.005
     --memory_hours=0.005
 builder_scale [] --num_rows=300

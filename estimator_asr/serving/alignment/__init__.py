@@ -2,5 +2,6 @@
 
 texts reads a text and lists its sentences with their tokens; frame_scores stores what the acoustic model
 hears in a recording; matching finds each sentence in it; forced_alignment finds the times of the tokens;
-segments makes the utterances of a corpus, and lists what was left out.
+segments makes the utterances of a corpus, and lists what was left out; written_words divides their text into
+words; word_times estimates when these begin and end; time_files writes the times for Praat, sclite, players.
 """

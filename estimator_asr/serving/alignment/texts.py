@@ -59,7 +59,7 @@ class TextSentence(NamedTuple):
         return tuple(token for phrase in self.phrases for token in phrase.tokens)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)  # words need syllables besides the model's tokens
 def make_labeller(token_type: str) -> Callable[[str], labelling.Labels]:
     """Returns a function that labels text; raises errors.UserError for subwords (bpe)."""
     if token_type == "bpe":
