@@ -148,7 +148,8 @@ def export(config: ExportConfig) -> str:
         if language:
             model_pairs.check(acoustic.model, language.model, "export")
         if punctuation:
-            model_pairs.check_punctuation(*(trained and trained.model for trained in pair), punctuation.model)
+            others = (trained and trained.model for trained in pair)
+            model_pairs.check_punctuation(*others, punctuation.model, "export")
         for trained in models:
             logging.info("%s model: %s", trained.model.config.spec.name, trained.checkpoint)
         data, utterances = _read_utterances(config, acoustic) if config.data_dir else ({}, [])

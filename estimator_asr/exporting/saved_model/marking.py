@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_asr.decoding import sequences
@@ -34,7 +35,7 @@ def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], 
     """
     text = tf.compat.v1.placeholder(tf.string, [None], "characters")
     pauses = tf.compat.v1.placeholder(tf.float32, [None, None], "pauses")
-    pauses = item_checks.check_rows("pauses", pauses, {"characters": text})
+    checked = item_checks.check_rows("pauses", pauses, {"characters": text})
     counts = tf.cast(tf.strings.split(text).row_lengths(), tf.int32)
     is_text = tf.equal(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"), text)
     status = tf.where(counts > MAX_CHARACTERS, statuses.TOO_LONG, statuses.OK)
@@ -44,9 +45,9 @@ def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], 
     accepted = tf.concat([tf.where(tf.equal(status, statuses.OK), text, ""), [""]], 0)
     split = tf.strings.split(accepted)
     characters, counts = split.to_tensor(), tf.cast(split.row_lengths(), tf.int32)
-    missing = [[0, 1], [0, tf.maximum(tf.shape(characters)[1] - tf.shape(pauses)[1], 0)]]
-    pauses = tf.pad(pauses, missing)[:, : tf.shape(characters)[1]]
-    outputs = {"marks": find_marks(model, characters, counts, pauses)}
+    missing = [[0, 1], [0, tf.maximum(tf.shape(characters)[1] - tf.shape(checked)[1], 0)]]
+    padded = tf.pad(checked, missing)[:, : tf.shape(characters)[1]]
+    outputs = {"marks": find_marks(model, characters, counts, padded)}
     return {"characters": text, "pauses": pauses}, {**item_checks.clear(outputs, status), "status": status}
 
 
@@ -105,6 +106,7 @@ def find_marks(
     return tf.where(may_follow, tf.gather(tf.constant(marks.MARKS), best), "")
 
 
-def weigh_pauses(pauses: tf.Tensor, config: config_lib.DecodeConfig) -> tf.Tensor:
-    """Returns what pauses, in seconds, add to the log odds of a mark; float32 of the same shape."""
-    return config.pause_weight * (tf.clip_by_value(pauses, 0.0, LONGEST_PAUSE) - config.pause_offset)
+def weigh_pauses(pauses: tf.Tensor | np.ndarray, config: config_lib.DecodeConfig) -> tf.Tensor | np.ndarray:
+    """Returns what pauses, in seconds, add to the log odds of a mark; float32 of the same shape and kind."""
+    clip = np.clip if isinstance(pauses, np.ndarray) else tf.clip_by_value
+    return config.pause_weight * (clip(pauses, 0.0, LONGEST_PAUSE) - config.pause_offset)

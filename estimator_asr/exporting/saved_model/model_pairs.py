@@ -60,23 +60,25 @@ def check_punctuation(
     acoustic: model_directory.ModelDirectory,
     language: Optional[model_directory.ModelDirectory],
     punctuation: model_directory.ModelDirectory,
+    program: str,
 ) -> None:
     """Logs a warning if the punctuation model lacks many characters that transcripts may contain.
 
     Raises:
-        errors.UserError: transcripts do not consist of characters, or the models have none in common.
+        errors.UserError: transcripts do not consist of characters, or the models have none in common. The
+            message begins with `program`.
     """
     if not language and acoustic.config.token_type != "character":
         raise errors.UserError(
-            f"export: --punctuation_model_dir={punctuation.path} reads characters, but without a language "
+            f"{program}: --punctuation_model_dir={punctuation.path} reads characters, but without a language "
             f"model the transcripts consist of {acoustic.config.token_type} tokens; pass --language_model_dir"
         )
     written = set((language or acoustic).output_vocabulary.tokens[1:]) - {vocabulary.SPACE}
     unread = written.difference(punctuation.characters.tokens)
     if unread == written:
         raise errors.UserError(
-            f"export: --punctuation_model_dir={punctuation.path} knows none of the {len(written)} characters "
-            "of the transcripts; train it on text of the same language"
+            f"{program}: --punctuation_model_dir={punctuation.path} knows none of the {len(written)} "
+            "characters of the transcripts; train it on text of the same language"
         )
     if len(unread) > _MOST_UNREAD * len(written):
         logging.warning(

@@ -14,7 +14,7 @@ import small_whisper
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
-from estimator_asr.experiment import experiment, model_directory, training_config
+from estimator_asr.experiment import decoding_files, experiment, model_directory, training_config
 from estimator_asr.models.tasks import tasks
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder.audio import frontend, pretrained_encoder
@@ -86,9 +86,13 @@ def make_language_model(
     return _save_model(path, config, files, seed)
 
 
-def make_punctuation_model(path: str, seed: int = 0):
-    config = _make_config("punctuation", TOKENS, token_type="character")
-    return _save_model(path, config, {dataset_info.CHARACTERS_FILE: CHARACTERS}, seed)
+def make_punctuation_model(path: str, seed: int = 0, **decode):
+    """Saves a model that knows CHARACTERS; `decode` are fields of DecodeConfig."""
+    config = _make_config("punctuation", TOKENS)
+    model = _save_model(path, config, {dataset_info.CHARACTERS_FILE: CHARACTERS}, seed)
+    chosen = dataclasses.replace(model.decode, **decode)
+    decoding_files.save(path, decoding_files.Decoding(chosen))
+    return dataclasses.replace(model, decode=chosen)
 
 
 def make_data(

@@ -8,6 +8,7 @@ import pytest
 
 from estimator_asr.exporting.saved_model import model_pairs
 from tfrecord_builder import errors
+from tfrecord_builder.data import vocabulary
 
 
 @pytest.mark.parametrize(
@@ -27,3 +28,44 @@ def test_language_model_of_another_token_type_is_refused(written, read):
     ]
     with pytest.raises(errors.UserError, match=message):
         model_pairs.check(*models, "export")
+
+
+def make_model(path, token_type, characters):
+    known = vocabulary.Vocabulary.build(characters)
+    return types.SimpleNamespace(
+        path=path,
+        config=types.SimpleNamespace(token_type=token_type),
+        characters=known,
+        output_vocabulary=known,
+    )
+
+
+def test_marks_need_characters():
+    punctuation = make_model("PM", "", "你好")
+    with pytest.raises(
+        errors.UserError,
+        match="^tune: --punctuation_model_dir=PM reads characters, but without a language model the "
+        "transcripts consist of syllable tokens; pass --language_model_dir$",
+    ):
+        model_pairs.check_punctuation(make_model("AM", "syllable", "你"), None, punctuation, "tune")
+    model_pairs.check_punctuation(make_model("AM", "character", "你"), None, punctuation, "tune")
+
+
+def test_a_punctuation_model_of_another_language_is_refused():
+    language = make_model("LM", "syllable", "你好")
+    with pytest.raises(
+        errors.UserError,
+        match="^export: --punctuation_model_dir=PM knows none of the 2 characters of the transcripts; train "
+        "it on text of the same language$",
+    ):
+        model_pairs.check_punctuation(None, language, make_model("PM", "", "abc"), "export")
+
+
+def test_many_unknown_characters_are_a_warning(caplog):
+    language, punctuation = make_model("LM", "syllable", "你好吗"), make_model("PM", "", "你好")
+    with caplog.at_level("WARNING"):
+        model_pairs.check_punctuation(None, language, punctuation, "export")
+    assert caplog.messages == [
+        "PM does not know 1 of the 3 characters of the transcripts (吗) and reads them as <unk>; train it on "
+        "more text"
+    ]

@@ -1,0 +1,107 @@
+"""Marks in exports: the signature punctuate, and the transcripts of audio signatures with marks."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_models
+
+from estimator_asr.exporting.saved_model import marking, recogniser, saved_model_writer, trained_model
+from estimator_asr.models.tasks import tasks
+from tfrecord_builder.data import marks
+
+OFFSET = 0.25  # seconds
+
+
+@pytest.fixture(scope="module")
+def export(tiny_export, tmp_path_factory):
+    """Returns the punctuation model's directory, and the loaded version with it."""
+    path = tmp_path_factory.mktemp("marking")
+    tiny_models.make_punctuation_model(str(path / "pm"), pause_weight=2.0, pause_offset=OFFSET)
+    models = [
+        trained_model.open_trained_model(name)
+        for name in (tiny_export.acoustic_dir, tiny_export.language_dir)
+    ]
+    punctuation = trained_model.open_trained_model(str(path / "pm"))
+    version = saved_model_writer.write(*models, str(path / "export"), punctuation=punctuation)
+    loaded = recogniser.load_version(version)
+    with contextlib.closing(loaded.session):
+        yield str(path / "pm"), loaded
+
+
+def find_marks(loaded, texts, pauses):
+    inputs = {"characters": np.array(texts, object), "pauses": np.float32(pauses)}
+    outputs = loaded.find("punctuate").fetch(inputs)
+    found = [[mark.decode() for mark in row] for row in outputs["marks"]]
+    return found, [status.decode() for status in outputs["status"]]
+
+
+def score_marks(path, characters):
+    """Returns the model's logits, float32 [num_characters, 8], without an export."""
+    trained = trained_model.open_trained_model(path)
+    task = tasks.for_model(trained.model)
+    ids = np.int32([trained.model.characters.encode(characters)])
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        features = task.placeholders()
+        logits = task.build(features)
+        tf.compat.v1.train.Saver().restore(session, trained.checkpoint)
+        fed = {features["character_ids"]: ids, features["num_characters"]: np.int32([ids.size])}
+        return session.run(logits, fed)[0]
+
+
+def test_a_pause_adds_its_weight_to_the_log_odds_of_every_mark(export):
+    path, loaded = export
+    characters = list("你好吗妈是气")
+    pauses = [0.0, OFFSET, 0.5, 1.0, 7.0, 0.1]  # seven seconds count as one
+    logits = score_marks(path, characters)
+    logits[:, 1:] += 2.0 * (np.array([0.0, OFFSET, 0.5, 1.0, 1.0, 0.1])[:, None] - OFFSET)
+    expected = [marks.MARKS[i] for i in logits.argmax(axis=1)]
+    assert find_marks(loaded, [" ".join(characters)], [pauses]) == ([expected], ["ok"])
+    assert len(set(expected)) > 1
+
+
+def test_a_transcript_has_marks_by_its_characters_and_the_pauses_between_them(export, tiny_export):
+    _, loaded = export
+    waveforms = [waveform for *_, waveform in tiny_export.utterances.values()]
+    batch = {
+        "waveform": tf.keras.utils.pad_sequences(waveforms, padding="post", dtype="float32"),
+        "num_samples": np.array([len(waveform) for waveform in waveforms], np.int32),
+    }
+    outputs = loaded.find("waveform").run(batch)
+    frames = loaded.find("log_probs").fetch(batch)["num_frames"] * 0.04
+    for items, text, punctuated, seconds in zip(
+        outputs["characters"], outputs["transcript"], outputs["punctuated"], frames
+    ):
+        starts = [*(item["start"] for item in items[1:]), seconds]
+        pauses = [start - item["end"] for start, item in zip(starts, items)]
+        (found,), _ = find_marks(loaded, [" ".join(item["character"] for item in items)], [pauses])
+        assert [item["mark"] for item in items] == found
+        assert punctuated == "".join(item["character"] + item["mark"] for item in items)
+        assert "".join(c for c in punctuated if c not in marks.MARKS[1:]) == text
+    assert any(outputs["punctuated"]) and outputs["punctuated"] != outputs["transcript"]
+
+
+def test_texts_that_are_empty_too_long_or_not_utf_8_get_no_marks(export):
+    _, loaded = export
+    texts = ["你 好", "", "你 " * (marking.MAX_CHARACTERS + 1), b"\xff"]
+    found, status = find_marks(loaded, texts, np.zeros([4, 2]))
+    assert status == ["ok", "empty", "too_long", "malformed"]
+    assert [any(row) for row in found[1:]] == [False] * 3
+    assert find_marks(loaded, [], np.zeros([0, 0]))[1] == []
+
+
+def test_pauses_beyond_the_text_are_ignored_and_missing_ones_are_zero(export):
+    _, loaded = export
+    long, _ = find_marks(loaded, ["你 好"], [[0.0, 0.0, 9.0]])
+    short, _ = find_marks(loaded, ["你 好"], [[0.0]])
+    assert long == short
+
+
+def test_an_export_without_the_model_has_no_marks(tiny_export):
+    loaded = recogniser.load_version(tiny_export.version_dir)
+    with contextlib.closing(loaded.session):
+        assert "punctuate" not in loaded.definitions and loaded.info.punctuation is None
+        assert "punctuated" not in loaded.definitions["waveform"].outputs
