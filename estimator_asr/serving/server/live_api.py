@@ -80,8 +80,8 @@ class _Stream:
         self._live = live.LiveTranscript(version.info, is_streaming=start is not None)
         self._writing = None
         if version.punctuate and not is_plain:
-            rate, punctuate = version.sample_rate, version.punctuate
-            self._writing = live_writing.LiveWriting(self._live, rate, punctuate)
+            settings = version.sample_rate, version.punctuate
+            self._writing = live_writing.LiveWriting(self._live, *settings)
         self._text = ""  # text that will not change any more
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from estimator_asr.serving.transcripts import caption_lines, captions, live, written_text
+from estimator_asr.serving.transcripts import captions, live, written_text
 
 FOLLOWERS = 5  # number of characters after which a mark is final
 
@@ -22,10 +22,7 @@ class LiveWriting:
         self._transcript, self._sample_rate, self._punctuate = transcript, sample_rate, punctuate
         self._stable = ""
         self._items: list[dict] = []  # characters of the unfinished segment, each with a mark
-        self._num_before, self._text_before = (
-            0,
-            0,
-        )  # number of characters, and length of the text, before them
+        self._num_before = self._text_before = 0  # number of characters, and length of the text, before them
         self._num_final = 0  # number of leading items whose marks are final
         self._num_written = 0  # length of the items' marked text that has settled in its written form
 
@@ -46,8 +43,8 @@ class LiveWriting:
         update = self._transcript.update(window, result)
         items = self._items = self._renew_marks(update, result) + update.characters
         text = (update.stable + update.partial)[self._text_before :]
-        parts = caption_lines.locate(text, items) or [item["character"] for item in items]
-        marked = [part + item["mark"] for part, item in zip(parts, items)]
+        marked = written_text.mark_characters(text, items)
+        marked = marked or [item["character"] + item["mark"] for item in items]
         first, num_settled = self._num_final, update.num_stable - self._num_before
         self._num_final = max(first, min(num_settled, len(items) - FOLLOWERS))
         partial = self._settle(marked, window.has_ended)

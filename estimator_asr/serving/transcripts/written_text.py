@@ -71,13 +71,33 @@ def write(segment: captions.TranscriptSegment) -> captions.TranscriptSegment:
     A segment whose characters do not match its transcript remains as it is.
     """
     items = segment.result["characters"]
-    parts = caption_lines.locate(segment.result["transcript"], items)
-    if not parts:
+    marked = mark_characters(segment.result["transcript"], items)
+    if not marked:
         return segment
-    pieces = list_pieces([part + item["mark"] for part, item in zip(parts, items)])
-    characters = [describe_piece(piece, items) for piece in pieces if piece.text.strip()]
+    pieces = [piece for piece in list_pieces(marked) if piece.text.strip()]
+    characters = [
+        {
+            "character": piece.text.strip(),
+            "start": items[piece.first]["start"],
+            "end": items[piece.last]["end"],
+        }
+        for piece in pieces
+    ]
     text = "".join(piece.text for piece in pieces)
     return segment._replace(result={**segment.result, "transcript": text, "characters": characters})
+
+
+def mark_characters(transcript: str, items: Sequence[dict]) -> list[str]:
+    """Returns each character with any space before it and any mark after it; no space follows a mark.
+
+    If the characters do not match the transcript, returns [].
+    """
+    marked, follows_mark = [], False
+    for part, item in zip(caption_lines.locate(transcript, items) or (), items):
+        part = part.lstrip() if follows_mark else part
+        marked.append(part + item["mark"])
+        follows_mark = bool(item["mark"]) or (follows_mark and not part)
+    return marked
 
 
 def list_pieces(marked: Sequence[str]) -> list[WrittenPiece]:
@@ -95,15 +115,6 @@ def list_pieces(marked: Sequence[str]) -> list[WrittenPiece]:
             piece = piece._replace(text=last.text + text, first=last.first)
         pieces.append(piece)
     return pieces
-
-
-def describe_piece(piece: WrittenPiece, items: Sequence[dict]) -> dict:
-    """Returns a piece in the format of a result's characters; `items` are the characters it was made from."""
-    return {
-        "character": piece.text.strip(),
-        "start": items[piece.first]["start"],
-        "end": items[piece.last]["end"],
-    }
 
 
 def _split(text: str, owners: Sequence[int]) -> Iterator[tuple[str, int, int]]:
@@ -132,8 +143,5 @@ def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> lis
 def replace_marks(segment: captions.TranscriptSegment, marks: Iterator[str]) -> captions.TranscriptSegment:
     result = segment.result
     items = [{**item, "mark": mark} for item, mark in zip(result["characters"], marks)]
-    parts = caption_lines.locate(result["transcript"], items)
-    marked = "".join(part + item["mark"] for part, item in zip(parts or (), items))
-    return segment._replace(
-        result={**result, "punctuated": marked or result["transcript"], "characters": items}
-    )
+    punctuated = "".join(mark_characters(result["transcript"], items)) or result["transcript"]
+    return segment._replace(result={**result, "punctuated": punctuated, "characters": items})

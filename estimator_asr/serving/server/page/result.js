@@ -1,4 +1,4 @@
-// Shows a result: the text with its marks, characters shaded by confidence, their times under the pictures, and other transcripts.
+// Shows a result: text with its marks, characters shaded by confidence with their times under the pictures, other transcripts.
 
 import { drawSpectrogram, drawWaveform } from "./pictures.js";
 import { makeRoving } from "./roving.js";

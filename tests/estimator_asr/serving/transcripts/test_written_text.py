@@ -74,8 +74,19 @@ def test_a_date_in_a_sentence():
 
 def test_spelled_letters_are_one_piece():
     written = written_text.write(make_segment("a b好， 好。"))
-    assert written.result["transcript"] == "AB好， 好。"
+    assert written.result["transcript"] == "AB好，好。"
     assert read(written)[:2] == [("AB", 0.1, 0.39), ("好，", 0.6, 0.64)]
+
+
+def test_no_space_follows_a_mark():
+    """A space may be a character of its own."""
+    items = [
+        {"character": text, "mark": mark}
+        for text, mark in [("hi", "，"), ("yo", ""), ("<space>", ""), ("a", "。"), ("<space>", ""), ("b", "")]
+    ]
+    assert written_text.mark_characters("hi yo a b", items) == ["hi，", "yo", "", " a。", "", "b"]
+    items[3]["mark"] = ""
+    assert written_text.mark_characters("hi yo a b", items) == ["hi，", "yo", "", " a", "", " b"]
 
 
 def test_spaces_between_words_stay():
