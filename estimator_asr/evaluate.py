@@ -2,13 +2,14 @@
 
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=LM --data_dir=TEXT --split=test --output_dir=REPORT
+    python -m estimator_asr.evaluate --model_dir=PM --data_dir=MARKS --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --saved_model=EXPORT --data_dir=DATA --split=test --output_dir=REPORT
     python -m estimator_asr.evaluate --model_dir=AM --data_dir=DATA --streaming --output_dir=REPORT
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, and
-an export in both. Hypotheses and references are compared as text, and each utterance counts once. With
---streaming, the model reads each recording chunk by chunk, and the report shows how long after a syllable its
+an export in both. A punctuation model is scored by the F1 of its marks. Hypotheses and references are
+compared as text, and each utterance counts once. With --streaming, the model reads each recording chunk by chunk, and the report shows how long after a syllable its
 token appears.
 --compare reads reports on the same utterances and says whether the differences could be due to chance.
 """
@@ -35,7 +36,7 @@ from estimator_asr.evaluation import chunkwise, recognised_split, recorded
 from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.inputs import splits
 from estimator_asr.scoring import biasing, utterances
-from estimator_asr.scoring.reports import comparison, formats, report, scored_split
+from estimator_asr.scoring.reports import comparison, formats, punctuation_report, report, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.program import config_flags, program
@@ -49,7 +50,7 @@ class EvaluateConfig(config_flags.Checked):
     """Flags of evaluate."""
 
     model_dir: Optional[str] = config_flags.setting(
-        None, "model directory of an acoustic or language model", checkpoints=True
+        None, "model directory of an acoustic, language or punctuation model", checkpoints=True
     )
     saved_model: Optional[str] = config_flags.setting(
         None, "export directory, or one version in it", checkpoints=True
@@ -169,7 +170,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     subject = _open_subject(config, data)
     version_dir = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
-    if config.split != "train":
+    if config.split != "train" and not subject.spec.writes_marks:  # the speakers of texts are corpora
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
     if config.format:
@@ -177,6 +178,9 @@ def evaluate(config: EvaluateConfig) -> dict:
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
+    if subject.spec.writes_marks:
+        facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
+        return punctuation_report.write(recognised.marked, facts, config.output_dir)
     source_flags = {} if config.saved_model is None else {"saved_model": version_dir}
     flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
@@ -216,6 +220,8 @@ def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[s
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
+    for sentence in punctuation_report.describe(metrics):
+        print(sentence)
     for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
         for measure in (name for name in _PRINTED if name in rates):
             label = " ".join(filter(None, (group, formats.format_name(measure))))

@@ -14,8 +14,9 @@ from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client, trained_model
 from estimator_asr.inputs import input_fn, splits
 from estimator_asr.scoring import attribution, utterances
+from estimator_asr.scoring.reports import punctuation_report
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info, vocabulary
+from tfrecord_builder.data import dataset_info, marks, vocabulary
 from tfrecord_builder.program import config_json, progress_bar
 
 # Maps a measure to (record feature used as the reference, recogniser output used as the hypothesis).
@@ -47,6 +48,7 @@ class RecognisedSplit(NamedTuple):
     outputs: list[dict]
     pronunciations: dict[str, str]  # reference pronunciation by utterance id; empty if the model reads audio
     on_reference_pinyin: list[utterances.ScoredUtterance]
+    marked: list[punctuation_report.MarkedText]  # texts with the marks that a punctuation model finds
 
 
 def open_split(
@@ -95,7 +97,7 @@ def open_model(
         subject,
         spec,
         model.config.input,
-        _measures(not spec.writes_characters, token_type),
+        {} if spec.writes_marks else _measures(not spec.writes_characters, token_type),
         {"model": path, "checkpoint": trained.checkpoint, "global_step": trained.global_step, **facts},
         _vocabularies(model.config.token_type, model.tokens, model.characters),
     )
@@ -178,7 +180,7 @@ def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Known
 
 def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
     """Recognises and scores the split; shows a progress bar."""
-    scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [])
+    scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [], [])
     read = input_fn.build_input_fn(source, subject.input, training=False)
     with progress_bar.ProgressBar(
         total=source.num_utterances, unit=" utterances", desc="evaluate"
@@ -186,7 +188,7 @@ def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
         for batch, _ in input_fn.read_elements(read):
             _add(scored, subject, batch)
             progress.update(len(batch["utterance_id"]))
-    for rows in (*scored.measures.values(), scored.on_reference_pinyin):
+    for rows in (*scored.measures.values(), scored.on_reference_pinyin, scored.marked):
         rows.sort(key=lambda row: row.utterance_id)
     scored.outputs.sort(key=lambda row: row["utterance_id"])
     return scored
@@ -196,6 +198,8 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
     for record, outputs in recogniser.recognise_batches(subject.recogniser, [batch]):
         for measure, (reference, hypothesis) in subject.measures.items():
             scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
+        if subject.spec.writes_marks:
+            scored.marked.append(_mark(record, outputs["mark_ids"]))
         utterance_id = record["utterance_id"].decode("utf-8")
         scored.outputs.append({"utterance_id": utterance_id, **outputs})
         if not subject.spec.reads_audio:
@@ -205,6 +209,15 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
         with_pinyin = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
         for record, outputs in recogniser.recognise_batches(subject.language, [with_pinyin]):
             scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
+
+
+def _mark(record: Mapping, found: str) -> punctuation_report.MarkedText:
+    """Returns a text with its own marks and with the marks found, whose ids are digits."""
+    utterance_id, speaker, text = (
+        record[name].decode("utf-8") for name in ("utterance_id", "speaker", "transcript")
+    )
+    ids = record["mark_ids"].tolist(), list(map(int, found))
+    return punctuation_report.MarkedText(utterance_id, speaker, *(marks.join(text, each) for each in ids))
 
 
 def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:

@@ -54,6 +54,16 @@ def confused_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[
     ]
 
 
+def list_pairs(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns the positions of the tokens that one shortest alignment pairs, whether equal or substituted."""
+    return [
+        pair
+        for edit in Levenshtein.opcodes(reference, hypothesis)
+        if edit.tag in ("equal", "replace")
+        for pair in zip(range(edit.src_start, edit.src_end), range(edit.dest_start, edit.dest_end))
+    ]
+
+
 def count_errors_at(reference: Sequence[str], hypothesis: Sequence[str]) -> np.ndarray:
     """Counts the errors in one shortest alignment at each reference token, and at the end.
 

@@ -29,6 +29,7 @@ from tfrecord_builder.program import config_flags
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
 OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
+_PAIRED = {registry.TEXT: "a syllable", registry.PUNCTUATED: "a mark"}  # the labels of each character
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _check_text(
         )
     if label_config.token_type not in labelling.PAIRED_TOKEN_TYPES:
         raise errors.UserError(
-            f"--token_type={label_config.token_type} does not support --corpus={config.corpus}, in which each "
-            f"character is paired with {'a syllable' if config.corpus == registry.TEXT else 'a mark'}; use "
+            f"--token_type={label_config.token_type} does not support --corpus={config.corpus}, in which "
+            f"each character is paired with {_PAIRED[config.corpus]}; use "
             f"{' or '.join(labelling.PAIRED_TOKEN_TYPES)}."
         )

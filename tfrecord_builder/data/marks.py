@@ -32,8 +32,13 @@ def split(text: str) -> tuple[list[str], list[int]]:
             characters.append(character)
             mark_ids.append(0)
         elif characters:
-            mark_ids[-1] = min(mark_ids[-1], _IDS[character], key=_RANKS.__getitem__)
+            mark_ids[-1] = strongest(mark_ids[-1], _IDS[character])
     return characters, mark_ids
+
+
+def strongest(*mark_ids: int) -> int:
+    """Returns the id of the mark that is kept if several marks follow a character."""
+    return min(mark_ids, key=_RANKS.__getitem__)
 
 
 def join(text: str, mark_ids: Sequence[int]) -> str:

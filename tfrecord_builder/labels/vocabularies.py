@@ -169,12 +169,15 @@ def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[byt
     """
     directory = config.vocabulary_dir
     tokens_file = os.path.join(directory, dataset_info.TOKENS_FILE) if directory else config.vocabulary
-    if not tokens_file and not (collector.training_tokens or collector.training_characters):
+    characters_file = _find(directory, dataset_info.CHARACTERS_FILE)
+    if characters_file and not collector.tokens:  # a punctuation model has no tokens.txt
+        tokens_file = _find(directory, dataset_info.TOKENS_FILE)
+    has_training = collector.training_tokens or collector.training_characters
+    if not (tokens_file or characters_file or has_training):
         raise errors.UserError(
             "--corpus_dir: there is no usable train split to make the vocabulary from; add a train split, or "
             "pass --vocabulary_dir=DIR to reuse the vocabulary of an earlier build or a model."
         )
-    characters_file = _find(directory, dataset_info.CHARACTERS_FILE)
     # Subwords that do not occur in the train split are tokens too, because other texts may contain them.
     learned = subwords.SubwordModel(bpe_model).list_subwords() if bpe_model else set()
     tokens = _make_vocabulary(tokens_file, collector.training_tokens | learned, config.extend_vocabulary)

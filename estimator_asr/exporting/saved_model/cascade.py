@@ -176,10 +176,14 @@ def _flatten(ids: tf.Tensor) -> tf.Tensor:
 def recognise(model: model_directory.ModelDirectory, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Returns the outputs of `transcribe` for an acoustic model, or `transcript` for a language model.
 
-    `features` contains the features listed in TaskSpec.features, whose sequences may be empty.
+    For a punctuation model, returns `mark_ids`, string [batch], with one digit per character. `features`
+    contains the features listed in TaskSpec.features, whose sequences may be empty.
     """
     if model.config.spec.reads_audio:
         return transcribe(model, None, features["fbank"], features["num_frames"])
+    if model.config.spec.writes_marks:
+        ids = tf.maximum(tasks.for_model(model).recognise(features).ids, 0)
+        return {"mark_ids": tf.strings.reduce_join(tf.strings.as_string(ids), axis=1)}
     return {"transcript": sequences.join(_convert_ids(model, features), "character")}
 
 

@@ -65,16 +65,6 @@ def test_an_utterance_without_tokens_leaves_the_others_finite():
     assert scored.positions.tolist() == [2, 2] and np.isfinite(scored.logits).all()
 
 
-def test_ngrams_are_numbered_by_window_and_content():
-    tokens, mask = [[1, 2, 3]], [[1.0, 1.0, 0.0]]
-    rows = graph_variables.run(
-        lambda: language.hash_ngrams(tf.constant(tokens), tf.constant(mask), 4, 10**6)
-    )[0]
-    # Base 5: the window, then the tokens' ids + 1; padding and positions beyond the ends are 0.
-    first, second = ["002", "123", "2023", "3002", "4230"], ["023", "130", "2230", "3023", "4300"]
-    assert rows[:2].tolist() == [[int(number, 5) for number in numbers] for numbers in (first, second)]
-
-
 @pytest.mark.parametrize("rate, is_changed", [(0.0, False), (0.9, True)])
 def test_ngrams_are_left_out_in_training_alone(rate, is_changed):
     config = make_config(ngram_dropout=rate, language_dropout=0.0)
@@ -90,12 +80,6 @@ def test_ngrams_are_left_out_in_training_alone(rate, is_changed):
         served, again, trained = session.run(logits)
     np.testing.assert_allclose(served, again, atol=1e-5)
     assert (np.abs(trained - served).max() > 0.1) == is_changed
-
-
-def test_ngram_rows_stay_inside_the_table():
-    tokens = [[1999, 1998, 1997]]
-    rows = graph_variables.run(lambda: language.hash_ngrams(tf.constant(tokens), tf.ones([1, 3]), 2000, 97))
-    assert rows.shape == (1, 3, 5) and rows.min() >= 0 and rows.max() < 97
 
 
 def test_parts_are_shared_by_tokens():
