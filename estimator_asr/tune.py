@@ -3,6 +3,8 @@
     python -m estimator_asr.tune --acoustic_model_dir=AM [--language_model_dir=LM] [--ngram=tokens.arpa]
         --data_dir=DATA
     python -m estimator_asr.tune --language_model_dir=LM --ngram=characters.arpa --data_dir=TEXT
+    python -m estimator_asr.tune --punctuation_model_dir=PM --acoustic_model_dir=AM [--language_model_dir=LM]
+        --data_dir=DATA
 
 For an acoustic model, tune chooses the weight of the n-gram model of tokens (an ARPA file, for example from
 python -m estimator_asr.train_ngram) and the bonus per token. Next, it chooses the weights with which the
@@ -11,6 +13,8 @@ confidences. If the acoustic model uses Whisper's encoder, the decoder from --wh
 proposes and scores transcripts (docs/pretrained.md).
 For a language model alone, tune chooses the weight of the n-gram model of characters (train_ngram
 --unit=character).
+For a punctuation model, tune chooses how much the pauses count that the other models, which stay as they are,
+leave between the characters; the transcripts of the data must have punctuation marks.
 `evaluate` and `export` use the saved settings (decoding.json and ngram-HASH.npz); tuning again replaces them.
 tuning.png shows the error rate after each step, and how many characters are wrong at each confidence.
 """
@@ -31,7 +35,7 @@ from absl import logging
 
 from estimator_asr.decoding.ngrams import arpa, back_off
 from estimator_asr.evaluation import recognised_split
-from estimator_asr.evaluation.tuning import calibration, picture, search, trials
+from estimator_asr.evaluation.tuning import calibration, pauses, picture, search, trials
 from estimator_asr.experiment import back_off_arrays, decoding_files, model_directory, task_spec
 from estimator_asr.exporting.saved_model import model_pairs, trained_model
 from estimator_asr.inputs import splits
@@ -64,6 +68,11 @@ class TuneConfig(config_flags.Checked):
         "use with this language model",
         checkpoints=True,
     )
+    punctuation_model_dir: Optional[str] = config_flags.setting(
+        None,
+        "model directory of the punctuation model to tune on speech that the other models recognise",
+        checkpoints=True,
+    )
     ngram: Optional[str] = config_flags.setting(
         None,
         "ARPA file (also .gz) with the n-gram model to use: tokens for an acoustic model, characters for a "
@@ -85,6 +94,11 @@ class TuneConfig(config_flags.Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.punctuation_model_dir and (not self.acoustic_model_dir or self.ngram or self.whisper_decoder):
+            raise errors.UserError(
+                "tune: --punctuation_model_dir needs --acoustic_model_dir (and --language_model_dir, if the "
+                "transcripts come from a language model), without --ngram and --whisper_decoder"
+            )
         if not (self.acoustic_model_dir or self.language_model_dir):
             raise errors.UserError(
                 "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the directory of "
@@ -167,6 +181,26 @@ def read_ngram(path: str, model: model_directory.ModelDirectory) -> back_off_arr
     return back_off.compile_model(ngram_model, words, path)
 
 
+def tune_pauses(config: TuneConfig) -> pauses.PauseTuning:
+    """Chooses the weight of pauses, and saves it in the punctuation model's directory.
+
+    Raises errors.UserError if the models do not fit each other or the data.
+    """
+    acoustic = trained_model.open_trained_model(config.acoustic_model_dir, want=task_spec.ACOUSTIC)
+    path, language = config.language_model_dir, None
+    if path:
+        language = trained_model.open_trained_model(path, want=task_spec.LANGUAGE)
+        model_pairs.check(acoustic.model, language.model, "tune")
+    punctuation = trained_model.open_trained_model(config.punctuation_model_dir, want=task_spec.PUNCTUATION)
+    others = acoustic.model, language and language.model
+    model_pairs.check_punctuation(*others, punctuation.model, "tune")
+    _, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
+    with splits.explain_damage(config.data_dir, config.split):
+        result = pauses.choose(punctuation, acoustic, language, source, config.max_utterances)
+    decoding_files.save(config.punctuation_model_dir, decoding_files.Decoding(result.settings))
+    return result
+
+
 def _print(result: search.TuningResult, config: TuneConfig) -> None:
     for step in result.steps:
         counts = ((name, count, result.num_labels[name]) for name, count in step.errors.items())
@@ -190,7 +224,10 @@ def _print(result: search.TuningResult, config: TuneConfig) -> None:
 
 def main(config: TuneConfig) -> None:
     tf.get_logger().setLevel("ERROR")
-    _print(tune(config), config)
+    if config.punctuation_model_dir:
+        print(f"{tune_pauses(config)}; saved in {config.punctuation_model_dir}")
+    else:
+        _print(tune(config), config)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,13 @@ def measure(counts: Sequence[MarkCounts], sentences: Sequence[str]) -> dict[str,
     return {name: _make_rate(triple, sentences) for name, triple in triples.items()}
 
 
+def f1(counts: Sequence[MarkCounts], group: str) -> float:
+    """Returns the F1 of a group of marks, a key of `measure`'s result; 0 if there are no such marks."""
+    confusions = np.stack([count.confusions for count in counts])
+    found, expected, right = _count_group(confusions, _GROUPS[group]).sum(axis=0)
+    return 2 * right / max(found + expected, 1)
+
+
 def _count_group(confusions: np.ndarray, group: Iterable[str]) -> np.ndarray:
     """Returns the numbers of found, expected and right marks in each text, int64 [texts, 3]."""
     ids = list(map(marks.MARKS.index, group))

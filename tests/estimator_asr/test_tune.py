@@ -517,3 +517,33 @@ def test_a_weight_without_a_decoder_is_refused(model_dir):
         save(model_dir, whisper_weight=0.5)
     message = "decoding.json: whisper_weight is 0.5, but whisper_sha256 is missing; restore it from a copy"
     assert message in str(refused.value)
+
+
+@pytest.mark.long
+def test_the_weight_of_pauses_is_saved_with_the_punctuation_model(tiny_export, tmp_path, capsys):
+    tiny_models.make_punctuation_model(str(tmp_path / "pm"))
+    tiny_models.make_data(str(tmp_path / "data"), final_mark="。")
+    models = {"language_model_dir": tiny_export.language_dir, "punctuation_model_dir": str(tmp_path / "pm")}
+    data = {"data_dir": (str(tmp_path / "data"),), "split": "test"}
+    assert tune.main(tune.TuneConfig(tiny_export.acoustic_dir, **models, **data)) is None
+    printed = capsys.readouterr().out
+    opened = model_directory.open_model_directory(str(tmp_path / "pm"))
+    f1s = re.fullmatch(
+        r"F1 of ，。？ on 8 utterances: (\d+\.\d) % without pauses, (\d+\.\d) % with pause_weight "
+        rf"{opened.decode.pause_weight:g}, pause_offset {opened.decode.pause_offset:g} s; "
+        rf"saved in {tmp_path}/pm\n",
+        printed,
+    )
+    assert 0 <= float(f1s[1]) <= float(f1s[2]) <= 100
+
+
+@pytest.mark.parametrize(
+    "settings", [{"language_model_dir": "LM"}, {"acoustic_model_dir": "AM", "ngram": "tokens.arpa"}]
+)
+def test_pauses_are_tuned_with_the_other_models_as_they_are(settings):
+    with pytest.raises(
+        errors.UserError,
+        match="^tune: --punctuation_model_dir needs --acoustic_model_dir .and --language_model_dir, if the "
+        "transcripts come from a language model., without --ngram and --whisper_decoder$",
+    ):
+        tune.TuneConfig(punctuation_model_dir="PM", data_dir=("DATA",), **settings)

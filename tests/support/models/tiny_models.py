@@ -101,6 +101,7 @@ def make_data(
     tokens: vocabulary.Vocabulary = TOKENS,
     extract=extract,
     features: frontend.FrontendConfig = FRONTEND,
+    final_mark: str = "",
 ) -> dict[str, tuple]:
     """Write a data directory with the splits train and test, of features that `extract` makes of a waveform.
 
@@ -120,6 +121,8 @@ def make_data(
         content.save(os.path.join(path, file))
     extract = extract if with_audio else lambda waveform: None
     records = [_make_record(key, tokens, *value, extract) for key, value in utterances.items()]
+    if final_mark:
+        records = [dataclasses.replace(record, written=record.transcript + final_mark) for record in records]
     splits = {name: _write_split(path, name, records) for name in ("train", "test")}
     _make_info(tokens, splits, features if with_audio else None).save(path)
     return utterances

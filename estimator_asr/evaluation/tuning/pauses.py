@@ -1,0 +1,130 @@
+"""Chooses how much pauses count when the punctuation model adds marks to recognised speech."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_asr.evaluation.tuning import trials
+from estimator_asr.experiment import config as config_lib
+from estimator_asr.exporting.saved_model import cascade, marking, recogniser, trained_model
+from estimator_asr.inputs import splits
+from estimator_asr.models.tasks import tasks
+from estimator_asr.scoring import punctuation_scores
+from tfrecord_builder import errors
+from tfrecord_builder.data import marks
+
+_WEIGHTS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+_OFFSETS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)  # seconds
+
+
+class PausedText(NamedTuple):
+    """A recognised utterance.
+
+    Attributes:
+        reference: transcript with marks.
+        characters: recognised characters.
+        pauses: silence after each character in seconds, float32 [num_characters].
+        logits: the punctuation model's scores of the marks, float32 [num_characters, len(marks.MARKS)].
+    """
+
+    reference: str
+    characters: list[str]
+    pauses: np.ndarray
+    logits: np.ndarray
+
+    def punctuate(self, config: config_lib.DecodeConfig) -> str:
+        """Returns the text with marks, as an export with these settings writes it."""
+        bonus = marking.weigh_pauses(self.pauses, config)
+        scores = self.logits + np.outer(bonus, np.arange(len(marks.MARKS)) > 0)
+        return "".join(c + marks.MARKS[i] for c, i in zip(self.characters, scores.argmax(axis=1)))
+
+
+class PauseTuning(NamedTuple):
+    """The best settings, and the F1 of ，。？ together without pauses and with these settings."""
+
+    settings: config_lib.DecodeConfig
+    f1_without: float
+    f1: float
+    num_utterances: int
+
+    def __str__(self) -> str:
+        found = f"pause_weight {self.settings.pause_weight:g}, pause_offset {self.settings.pause_offset:g} s"
+        return (
+            f"F1 of ，。？ on {self.num_utterances} utterances: {100 * self.f1_without:.1f} % without "
+            f"pauses, {100 * self.f1:.1f} % with {found}"
+        )
+
+
+def choose(
+    punctuation: trained_model.TrainedModel,
+    acoustic: trained_model.TrainedModel,
+    language: Optional[trained_model.TrainedModel],
+    source: splits.Split,
+    max_utterances: int,
+) -> PauseTuning:
+    """Recognises utterances of a split, and returns the settings with the highest F1 for their marks.
+
+    Raises:
+        errors.UserError: no utterance has a transcript with marks.
+    """
+    texts = list(_recognise(punctuation, acoustic, language, source, max_utterances))
+    return choose_settings(punctuation.model.decode, texts)
+
+
+def choose_settings(saved: config_lib.DecodeConfig, texts: Sequence[PausedText]) -> PauseTuning:
+    """Returns the saved settings with the weight and offset of pauses that give the highest F1."""
+    if not texts:
+        raise errors.UserError(
+            "tune: no transcript of --data_dir has punctuation marks, which --punctuation_model_dir needs; "
+            "build the data again from transcripts with marks, by this or a later version"
+        )
+    candidates = [
+        dataclasses.replace(saved, pause_weight=weight, pause_offset=offset)
+        for weight, offset in [(0.0, 0.0), *itertools.product(_WEIGHTS, _OFFSETS)]
+    ]
+    scores = [_measure(texts, config) for config in candidates]
+    best = int(np.argmax(scores))
+    return PauseTuning(candidates[best], scores[0], scores[best], len(texts))
+
+
+def _measure(texts: Sequence[PausedText], config: config_lib.DecodeConfig) -> float:
+    counts = [punctuation_scores.score(text.reference, text.punctuate(config)) for text in texts]
+    return punctuation_scores.f1(counts, punctuation_scores.COMMAS_STOPS_QUESTIONS)
+
+
+def _recognise(punctuation, acoustic, language, source, max_utterances) -> Iterator[PausedText]:
+    source = dataclasses.replace(source, has_marks=True)
+    built = trained_model.build_recogniser(acoustic, language)
+    score = _build(punctuation)
+    with contextlib.closing(built.session), contextlib.closing(score.session):
+        batches = trials.read_batches(source, acoustic.model.config.input, max_utterances)
+        for record, outputs in recogniser.recognise_batches(built, batches):
+            if record["written"] and outputs["characters"]:
+                seconds = record["num_frames"] * acoustic.model.config.frontend.frame_seconds
+                yield _make_text(record["written"].decode("utf-8"), outputs, seconds, punctuation, score)
+
+
+def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        features = tasks.for_model(punctuation.model).placeholders()
+        logits = tasks.for_model(punctuation.model).build(features)
+        cascade.restore(session, punctuation.model, punctuation.checkpoint)
+    return recogniser.Recogniser(session, features, {"logits": logits})
+
+
+def _make_text(reference, outputs, seconds, punctuation, score) -> PausedText:
+    items = outputs["characters"]
+    characters = [item["character"] for item in items]
+    starts = [*(item["start"] for item in items[1:]), seconds]
+    pauses = np.float32([start - item["end"] for start, item in zip(starts, items)])
+    ids = np.int32([punctuation.model.characters.encode(characters)])
+    logits = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["logits"][0]
+    return PausedText(reference, characters, pauses, logits)
