@@ -2,11 +2,12 @@
 
     python -m estimator_asr.transcribe --saved_model=EXPORT [--format=tsv|json|txt|srt|vtt]
         [--output_dir=DIR [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]]
-        [--hotwords=WORD,...] FILE|FOLDER|-...
+        [--hotwords=WORD,...] [--text=written|plain] FILE|FOLDER|-...
     python -m estimator_asr.transcribe --saved_model=EXPORT --live [-]
 
 Prints file<TAB>transcript<TAB>pinyin, one line per recording; or JSON objects that also contain the time
-and confidence of each character, and the alternative transcripts (n_best). With --output_dir, writes one file
+and confidence of each character, and the alternative transcripts (n_best). If the export has a punctuation
+model, the transcript has punctuation marks and numbers in digits. With --output_dir, writes one file
 per recording, which can also be text, SRT or WebVTT captions; the same command continues an interrupted run,
 even with another --runner. Reads WAV, FLAC, Ogg and MP3 files with any sample rate, with PyAV also m4a, mp4,
 webm, mkv, aac, amr, wma and ts, folders of such files, and standard input (-). Recordings longer than 15 s
@@ -32,7 +33,7 @@ import tensorflow as tf
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client
 from estimator_asr.serving import recording_units, transcription_job
-from estimator_asr.serving.transcripts import captions, live_terminal, recordings, transcriber
+from estimator_asr.serving.transcripts import captions, live_terminal, recordings, transcriber, written_text
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.program import config_flags, program, urls
@@ -48,6 +49,12 @@ class TranscribeConfig(config_flags.Checked):
         "", "export directory, or one version in it", required=True, checkpoints=True
     )
     format: str = config_flags.setting("tsv", "format of the transcripts", choices=captions.FORMATS)
+    text: str = config_flags.setting(
+        written_text.WRITTEN,
+        "written: with punctuation marks and with numbers in digits, if the export has a punctuation model; "
+        "plain: as recognised",
+        choices=written_text.FORMS,
+    )
     output_dir: str = config_flags.setting(
         _STANDARD_OUTPUT,
         "directory in which to write one file per recording, NAME.FORMAT; - for standard output",
@@ -97,8 +104,9 @@ def main(config: TranscribeConfig, words: list[str]) -> int:
 def _run_job(config: TranscribeConfig, inputs: list[recordings.RecordingFile], words: list[str]) -> int:
     """Transcribes the recordings that have no transcript yet; returns how many still have none afterwards."""
     version_dir, info, hotwords = _read_export(config)
+    is_plain = config.text == written_text.PLAIN
     job = transcription_job.TranscriptionJob(
-        config.output_dir, config.format, version_dir, info.sha256, hotwords
+        config.output_dir, config.format, version_dir, info.sha256, hotwords, is_plain
     )
     local = (os.path.abspath(word) for word in words if not urls.is_remote(word))
     folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in local}
@@ -109,6 +117,7 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
     """Prints transcripts in the order of the recordings; returns how many recordings have no transcript."""
     recordings.check_standard_output(inputs, config.format)
     loaded, model = _load(config)
+    punctuate = _find_punctuate(config, loaded)
     sample_rate = loaded.info.frontend.sample_rate
     hidden = sys.stdout.isatty()  # a progress bar would appear between the transcripts
     num_bad = 0
@@ -116,8 +125,14 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
         if transcript is None:
             num_bad += 1
         else:
-            print(captions.render(transcript, config.format), end="", flush=True)
+            written = written_text.add(transcript, punctuate)
+            print(captions.render(written, config.format), end="", flush=True)
     return num_bad
+
+
+def _find_punctuate(config: TranscribeConfig, loaded: recogniser.LoadedVersion):
+    """Returns the recogniser that adds marks, or None if the text is plain."""
+    return None if config.text == written_text.PLAIN else loaded.find_punctuate()
 
 
 def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
@@ -134,7 +149,8 @@ def _transcribe_live(config: TranscribeConfig, words: list[str]) -> int:
         blocks = live_terminal.read_pcm(sys.stdin.buffer, sample_rate)
     else:
         blocks = live_terminal.open_microphone(sample_rate)
-    live_terminal.transcribe(model, blocks, loaded.info, streams)
+    punctuate = _find_punctuate(config, loaded)
+    live_terminal.transcribe(model, blocks, loaded.info, streams, punctuate)
     return 0
 
 

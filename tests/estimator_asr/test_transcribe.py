@@ -19,7 +19,7 @@ import tiny_models
 
 from estimator_asr import transcribe
 from estimator_asr.exporting.saved_model import recogniser
-from estimator_asr.serving.transcripts import captions, transcriber
+from estimator_asr.serving.transcripts import captions, pauses, transcriber
 from estimator_asr.serving.transcripts import recordings as recordings_lib
 from tfrecord_builder import errors
 from tfrecord_builder.program import progress_bar
@@ -131,6 +131,51 @@ def test_json_has_scores_characters_and_the_n_best(tiny_export, recordings):
     assert result["acoustic_score"] < 0 < result["confidence"] < 1
     assert "".join(item["character"] for item in result["characters"]) == result["transcript"]
     assert result["n_best"][0]["transcript"] == result["transcript"]
+
+
+@pytest.mark.long
+def test_an_export_with_a_punctuation_model_writes_marks(
+    punctuated_export, tiny_export, tmp_path, capsys, monkeypatch
+):
+    """The second recording is cut into segments, whose marks are those of their common text."""
+    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(samples) > 0.02))
+    waveforms = [row[-1] for row in tiny_export.utterances.values()]
+    (tmp_path / "in").mkdir()
+    soundfile.write(tmp_path / "in" / "a.wav", waveforms[5], 16000)
+    soundfile.write(tmp_path / "in" / "b.wav", np.concatenate(waveforms * 3), 16000)
+
+    def print_all(**flags):
+        config = transcribe.TranscribeConfig(saved_model=punctuated_export, **flags)
+        assert transcribe.main(config, [str(tmp_path / "in")]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    marks = str.maketrans("", "", "，。？！、；：")
+    results = list(map(json.loads, print_all(format="json")))
+    plain = [line.split("\t")[1:] for line in print_all(text="plain")]
+    written = [line.split("\t")[1:] for line in print_all()]
+    assert [len(result.get("segments", "1")) > 1 for result in results] == [False, True]
+    for result, row, plain_row in zip(results, written, plain):
+        assert row == [result["written"], result["pinyin"]]
+        assert plain_row == [result["transcript"], result["pinyin"]]
+        assert result["written"].translate(marks) == result["transcript"] != result["written"]
+        characters = (item["character"] + item["mark"] for item in result["characters"])
+        assert result["punctuated"] == result["written"] == "".join(characters)
+    assert all("written" not in json.loads(line) for line in print_all(format="json", text="plain"))
+
+
+@pytest.mark.long
+def test_a_directory_has_transcripts_of_one_form(punctuated_export, recordings, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(recordings / "a.wav", tmp_path / "in")
+    flags = {"saved_model": punctuated_export, "format": "json"}
+    _, out = transcribe_folder(None, tmp_path / "in", "out", **flags)
+    assert json.loads((out / "a.json").read_text())["written"]
+    with pytest.raises(
+        errors.UserError, match="a different export, different hotwords or a different --text"
+    ):
+        transcribe_folder(None, tmp_path / "in", "out", text="plain", **flags)
+    _, out = transcribe_folder(None, tmp_path / "in", "plain", text="plain", **flags)
+    assert "written" not in json.loads((out / "a.json").read_text())
 
 
 def test_too_short_audio_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, capsys):
@@ -275,7 +320,8 @@ def folder(recordings, tmp_path):
 def transcribe_folder(tiny_export, folder, name, **flags):
     """Transcribes into a directory beside the folder; returns the exit code and the directory."""
     directory = folder.parent / name
-    flags = {"saved_model": tiny_export.export_dir, "output_dir": str(directory), "format": "json", **flags}
+    saved_model = flags.pop("saved_model", None) or tiny_export.export_dir
+    flags = {"saved_model": saved_model, "output_dir": str(directory), "format": "json", **flags}
     return transcribe.main(transcribe.TranscribeConfig(**flags), [str(folder)]), directory
 
 
@@ -343,8 +389,9 @@ def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_writt
         with pytest.raises(errors.UserError) as refused:
             transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
         assert str(refused.value) == (
-            f"{out} contains json transcripts made with a different export or different hotwords; choose "
-            f"another --output_dir, or move the transcripts and remove {out}/.transcribe/json"
+            f"{out} contains json transcripts made with a different export, different hotwords or a "
+            f"different --text; choose another --output_dir, or move the transcripts and remove "
+            f"{out}/.transcribe/json"
         )
         moved = {path: path.read_bytes() for path in out.glob("*.json")}
         for path in moved:

@@ -17,7 +17,10 @@ PATHS = {
     "estimator_asr.doctor": ("model_dir", "data_dir"),
     "estimator_asr.encode": ("weights", "data_dir output_dir"),
     "estimator_asr.evaluate": ("model_dir saved_model output_dir", "data_dir hotwords_file compare"),
-    "estimator_asr.export": ("acoustic_model_dir language_model_dir export_dir report_dir", "data_dir"),
+    "estimator_asr.export": (
+        "acoustic_model_dir language_model_dir punctuation_model_dir export_dir report_dir",
+        "data_dir",
+    ),
     "estimator_asr.pseudo_label": ("saved_model second_saved_model audio_dir output_dir report_dir", ""),
     "estimator_asr.replay": ("nan_dir", ""),
     "estimator_asr.serve": ("saved_model", "token_file"),
@@ -56,7 +59,8 @@ def test_each_flag_of_a_path_refuses_object_stores_or_takes_them(module, program
 def test_paths_of_checkpoints_have_no_character_of_a_pattern(module, program_answers):
     said = program_answers[module]["patterns"]
     refused = {flag for flag, answers in said.items() if "a wildcard in TensorFlow" in str(answers)}
-    ours = "(acoustic_|language_|)model_dir|(second_|)saved_model|export_dir|nan_dir|warm_start_from|check"
+    models = "(acoustic_|language_|punctuation_|)model_dir|(second_|)saved_model"
+    ours = f"{models}|export_dir|nan_dir|warm_start_from|check"
     assert refused == {flag for flag in said if re.fullmatch(ours, flag) or (module, flag) == DEMO}
     for flag in refused:
         assert said[flag] == [

@@ -20,7 +20,6 @@ from estimator_asr.models import layers
 from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import dataset_info, marks, vocabulary
 
-PUNCTUATE = "punctuate"  # name of the signature
 MAX_CHARACTERS = 1000  # longest text of the signature; the time grows with the square of the length
 LONGEST_PAUSE = 1.0  # seconds; longer pauses count as this long
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Optional, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,7 @@ _GRAPH_FILE = "saved_model.pb"
 _LOWEST = float(np.finfo(np.float32).min)  # pads the scores of n-best lists; see ranking.rank
 STATE = "state_"  # name prefix of the inputs and outputs that hold a stream's state
 HOTWORDS = "hotwords"  # name of the hotwords input in signatures.py
+PUNCTUATE = "punctuate"  # name of the signature that marking.py builds
 # Errors that TensorFlow raises for a SavedModel that it cannot load.
 _LOAD_ERRORS = (tf.errors.OpError, message.Error, OSError, RuntimeError, ValueError, TypeError, LookupError)
 
@@ -37,7 +38,7 @@ class Recogniser:
     constants: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns each output as a list with a str or float per utterance; ignores keys that are not inputs.
+        """Returns each output as a list with a str, a float or a list per utterance; ignores other keys.
 
         Outputs with a dot in their name, such as characters.start, are grouped under the part before the dot:
         `characters` has, for each utterance, a list of dicts whose keys are the parts after the dot.
@@ -85,6 +86,10 @@ class LoadedVersion:
             )
         constants = {HOTWORDS: np.array(hotwords, object)} if hotwords else {}
         return Recogniser(self.session, inputs, outputs, constants)
+
+    def find_punctuate(self) -> Optional[Recogniser]:
+        """Returns a recogniser for the signature "punctuate"; None if there is no punctuation model."""
+        return self.find(PUNCTUATE) if self.info.punctuation else None
 
 
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
@@ -185,6 +190,8 @@ def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray])
 
 
 def _to_python(item):
+    if isinstance(item, np.ndarray):
+        return [_to_python(part) for part in item]
     if isinstance(item, bytes):
         return item.decode("utf-8")
     return float(str(item)) if isinstance(item, np.floating) else item.item()  # 0.12 instead of 0.11999999731

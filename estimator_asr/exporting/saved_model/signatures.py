@@ -9,7 +9,7 @@
                       outputs
 
     align, log_probs  waveform and tokens, or a waveform, see alignment.py
-    punctuate         characters and pauses, see punctuation.py; only with a punctuation model
+    punctuate         characters and pauses, see marking.py; only with a punctuation model
     language          pinyin string [batch]; only with a language model
     stream*           pieces of audio, see streams.py; only with a streaming model
 
@@ -96,7 +96,7 @@ def build(
         strings = tf.compat.v1.placeholder(tf.string, [None], "pinyin")
         signatures["language"] = Signature({"pinyin": strings}, write_pinyin(language, strings))
     if punctuation:
-        signatures[marking.PUNCTUATE] = Signature(*marking.build(punctuation))
+        signatures[recogniser.PUNCTUATE] = Signature(*marking.build(punctuation))
     if streams.can_stream(acoustic):
         signatures |= {name: Signature(*pair) for name, pair in streams.build(acoustic, language).items()}
     sequences.forget_tables()

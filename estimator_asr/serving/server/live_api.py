@@ -19,7 +19,7 @@ from starlette import routing, websockets
 
 from estimator_asr.exporting.saved_model import stream_client
 from estimator_asr.serving.server import api_errors, live_messages, openai_api, served_version, service
-from estimator_asr.serving.transcripts import live
+from estimator_asr.serving.transcripts import captions, live, live_writing, written_text
 from tfrecord_builder import errors
 
 SUBPROTOCOL = "asr"
@@ -43,7 +43,8 @@ class LiveApi:
         try:
             audio = live_messages.Audio(socket.query_params)
             with self._parts.versions.current.used() as version:
-                await _Stream(self._parts, socket, version, audio).run()
+                is_plain = live_messages.read_text_form(socket.query_params) == written_text.PLAIN
+                await _Stream(self._parts, socket, version, audio, is_plain).run()
             await _close(socket, _NORMAL)
         except (api_errors.ApiError, errors.UserError) as error:
             await _close(socket, _POLICY_VIOLATION, str(error))
@@ -71,11 +72,17 @@ class _Stream:
         socket: websockets.WebSocket,
         version: served_version.ServedVersion,
         audio: live_messages.Audio,
+        is_plain: bool,
     ):
         self._parts, self._socket, self._version, self._audio = parts, socket, version, audio
         self._resample = audio.make_resampler(version.sample_rate)
         self._changes, start = asyncio.Lock(), version.stream_start
         self._live = live.LiveTranscript(version.info, is_streaming=start is not None)
+        self._writing = None
+        if version.punctuate and not is_plain:
+            settings = version.sample_rate, version.punctuate
+            self._writing = live_writing.LiveWriting(self._live, *settings)
+        self._text = ""  # text that will not change any more
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
@@ -98,8 +105,11 @@ class _Stream:
             self._is_closed = True  # ends both loops even if wait_for swallows the cancellation
             self._has_news.set(), self._has_room.set()
             await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # the caller may close the version afterwards
-        final = openai_api.describe(self._version, ("word",), self._live.segments, self._seconds)
-        await _send(self._socket, {"type": "final", **final, "text": self._live.stable})
+        transcript = captions.Transcript("", self._live.segments)
+        if self._writing:
+            transcript = transcript._replace(written=list(map(written_text.write, transcript.segments)))
+        final = openai_api.describe(self._version, ("word",), transcript, self._seconds)
+        await _send(self._socket, {"type": "final", **final, "text": self._text})
 
     @property
     def _seconds(self) -> float:
@@ -166,8 +176,11 @@ class _Stream:
                 result = await self._run(window)
                 if result is None:
                     continue
+                if self._writing:
+                    result = await asyncio.to_thread(self._writing.add_marks, window, result)
                 async with self._changes:
-                    update = self._live.update(window, result)
+                    update = (self._writing or self._live).update(window, result)
+                self._text = update.stable
                 self._has_room.set()
                 text = update.stable + update.partial
                 await _send(self._socket, {"type": "partial", "text": text, **update._asdict()})

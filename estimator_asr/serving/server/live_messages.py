@@ -11,7 +11,7 @@ import soxr
 
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.server import api_errors, openai_request
-from estimator_asr.serving.transcripts import file_headers
+from estimator_asr.serving.transcripts import file_headers, written_text
 
 _MAX_MESSAGE_BYTES = 1 << 18
 _ENCODINGS = {"s16le": ("<i2", 1 / 32768), "f32le": ("<f4", 1.0)}  # dtype and scale of the samples
@@ -58,6 +58,15 @@ class Audio:
         if self.rate == sample_rate:
             return lambda samples, last=False: samples
         return soxr.ResampleStream(self.rate, sample_rate, 1, dtype="float32").resample_chunk
+
+
+def read_text_form(query: Mapping[str, str]) -> str:
+    """Returns the form of the text from the URL's query; raises ApiError if there is no such form."""
+    form = query.get("text_form", written_text.WRITTEN)
+    if form not in written_text.FORMS:
+        expected = " or ".join(written_text.FORMS)
+        raise api_errors.refuse(f"text_form is {form[:80]!r}, expected {expected}; fix or omit the parameter")
+    return form
 
 
 class Command(NamedTuple):

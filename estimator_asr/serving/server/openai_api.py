@@ -14,7 +14,7 @@ from starlette import requests, responses, routing
 
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.server import api_errors, openai_request, served_version, service, tensorflow_api
-from estimator_asr.serving.transcripts import captions
+from estimator_asr.serving.transcripts import captions, written_text
 from tfrecord_builder import errors
 
 _AS_TEXT = {"text": captions.to_text, **captions.CAPTIONS}
@@ -47,22 +47,30 @@ class OpenAIApi:
                 decoding = self._parts.decoder.decode(form.content, version.sample_rate)
                 upload = await service.while_connected(request, decoding)
                 batch = [version.make_item(piece.waveform, form.hotwords) for piece in upload.pieces]
+                punctuate = None if form.is_plain else version.punctuate
                 if form.is_streamed:
-                    return await _stream(self._parts, version, batch)
+                    return await _stream(self._parts, version, batch, is_plain=punctuate is None)
                 results = await self._parts.recognise(request, batch)
-        for result in results if upload.is_unfinished else ():
-            result["status"] = statuses.UNFINISHED if result["status"] == statuses.OK else result["status"]
-        rows = zip(upload.pieces, results)
-        segments = [captions.make_segment(piece, version.sample_rate, result) for piece, result in rows]
-        return _respond(form, version, segments, upload.seconds)
+                for result in results if upload.is_unfinished else ():
+                    is_ok = result["status"] == statuses.OK
+                    result["status"] = statuses.UNFINISHED if is_ok else result["status"]
+                rows = zip(upload.pieces, results)
+                segments = [captions.make_segment(piece, version.sample_rate, row) for piece, row in rows]
+                transcript = captions.Transcript("", segments)
+                if punctuate:
+                    transcript = await asyncio.to_thread(written_text.add, transcript, punctuate)
+        return _respond(form, version, transcript, upload.seconds)
 
 
 async def _stream(
     parts: service.Service,
     version: served_version.ServedVersion,
     batch: Sequence[served_version.QueuedUtterance],
+    is_plain: bool,
 ) -> responses.Response:
     """Returns server-sent events: each segment's text once it has been recognised, then the whole text.
+
+    Unless `is_plain`, each segment has the marks that were found in it alone.
 
     https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
     """
@@ -80,7 +88,9 @@ async def _stream(
                     recognition.result()  # raises the exception if an item has failed
                 result = item.result.result()
                 parts.metrics.utterances.labels(result["status"]).inc()
-                longer = captions.join_texts([text, result["transcript"]])
+                segment = captions.TranscriptSegment(0.0, item.seconds, result)
+                shown = segment if is_plain else written_text.write(segment)
+                longer = captions.join_texts([text, shown.result["transcript"]])
                 yield {"type": "transcript.text.delta", "delta": longer[len(text) :]}
                 text = longer
             yield {"type": "transcript.text.done", "text": text}
@@ -103,14 +113,14 @@ async def _stream(
 def _respond(
     form: openai_request.Form,
     version: served_version.ServedVersion,
-    segments: Sequence[captions.TranscriptSegment],
+    transcript: captions.Transcript,
     seconds: float,
 ) -> responses.Response:
-    """Returns the response for a recording that lasts `seconds`; `segments` may be empty."""
+    """Returns the response for a recording that lasts `seconds`; the transcript may have no segments."""
     if form.response_format in _AS_TEXT:
         media_type = "text/vtt" if form.response_format == "vtt" else "text/plain"
-        return responses.Response(_AS_TEXT[form.response_format](segments), media_type=media_type)
-    content = describe(version, form.granularities, segments, seconds)
+        return responses.Response(_AS_TEXT[form.response_format](transcript.shown), media_type=media_type)
+    content = describe(version, form.granularities, transcript, seconds)
     if form.response_format == "json":
         content = {"text": content["text"]}
     return responses.JSONResponse(content)
@@ -119,31 +129,40 @@ def _respond(
 def describe(
     version: served_version.ServedVersion,
     granularities: Sequence[str],
-    segments: Sequence[captions.TranscriptSegment],
+    transcript: captions.Transcript,
     seconds: float,
 ) -> dict:
-    """Returns the verbose_json response: OpenAI's fields, and this project's own fields, such as pinyin."""
+    """Returns the verbose_json response: OpenAI's fields, and this project's own fields, such as pinyin.
+
+    If the transcript is written with marks, `transcript` is the text without them.
+    """
     # A model of characters or subwords may be for any language, but pinyin is always Chinese.
     is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")
     language = "zh" if is_chinese else "und"  # ISO 639: undetermined
-    joined = captions.join(segments) if segments else _NOTHING
+    joined = captions.join(transcript.segments) if transcript.segments else _NOTHING
     names = ("status", "pinyin", "confidence", "characters", "n_best")
     content = {
         **{"task": "transcribe", "language": language, "duration": round(seconds, 3)},
-        **{"text": joined["transcript"], **{name: joined[name] for name in names}},
+        **{"text": captions.join_transcripts(transcript.shown), **{name: joined[name] for name in names}},
     }
+    if transcript.written is not None:
+        content["transcript"] = joined["transcript"]
     if "word" in granularities:
         content["words"] = [
             {"word": item["character"], "start": item["start"], "end": item["end"]}
-            for item in joined["characters"]
+            for item in captions.list_characters(transcript.shown)
         ]
     if "segment" in granularities or not granularities:
-        content["segments"] = [_describe_segment(i, segment) for i, segment in enumerate(segments)]
+        content["segments"] = list(
+            map(_describe_segment, range(len(transcript.segments)), transcript.segments, transcript.shown)
+        )
     return content
 
 
-def _describe_segment(index: int, segment: captions.TranscriptSegment) -> dict:
-    text = segment.result["transcript"]
+def _describe_segment(
+    index: int, segment: captions.TranscriptSegment, shown: captions.TranscriptSegment
+) -> dict:
+    text = shown.result["transcript"]
     encoded = text.encode()
     num_tokens = max(1, len(segment.result["characters"]))
     return {

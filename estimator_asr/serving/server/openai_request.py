@@ -17,7 +17,7 @@ from starlette import datastructures, formparsers
 
 from estimator_asr.decoding.hotwords import hotword_list
 from estimator_asr.serving.server import api_errors, service
-from estimator_asr.serving.transcripts import captions
+from estimator_asr.serving.transcripts import captions, written_text
 
 _FORMATS = ("json", "text", *captions.CAPTIONS, "verbose_json")
 # Maps each field whose value must not be ignored to a pattern for supported values and a description.
@@ -25,6 +25,7 @@ _FIELDS = {
     "response_format": ("|".join(_FORMATS), f"one of {', '.join(_FORMATS)}"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
     "temperature": (r"0|0?\.\d+|0\.|1(\.0*)?|\d(\.\d+)?[eE]-0*[1-9]\d*", "a number from 0 to 1"),
+    "text_form": ("|".join(written_text.FORMS), f"one of {', '.join(written_text.FORMS)}"),
     "stream": ("[Ff]alse|[Tt]rue", "true or false"),
     "chunking_strategy": ("auto", "auto"),
     "include": ("", "no value"),
@@ -57,6 +58,7 @@ class Form(NamedTuple):
     granularities: tuple[str, ...]
     hotwords: tuple[str, ...]
     is_streamed: bool
+    is_plain: bool  # True if the text has neither marks nor numbers in digits, whatever the export
     text: str = ""  # used by /v1/align only
 
 
@@ -110,8 +112,9 @@ async def _read(form: datastructures.FormData) -> Form:
     hotwords = read_hotwords(fields["hotwords"] + fields["keywords"])
     granularities = tuple(fields["timestamp_granularities"])
     is_streamed = fields["stream"][-1:] in (["true"], ["True"])
+    is_plain = fields["text_form"][-1:] == [written_text.PLAIN]
     text = "\n".join(fields["text"])
-    return Form(await file.read(), formats[-1], granularities, hotwords, is_streamed, text)
+    return Form(await file.read(), formats[-1], granularities, hotwords, is_streamed, is_plain, text)
 
 
 def read_hotwords(texts: list[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from estimator_asr.exporting.saved_model import recogniser, stream_client
 from estimator_asr.serving.server import api_errors
+from estimator_asr.serving.transcripts import written_text
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
@@ -61,6 +62,7 @@ class ServedVersion:
         info: contents of export.json.
         definitions: maps signature names to SignatureDefs. Streaming signatures are left out, because only
             programs that load the export can use their state.
+        punctuate: recogniser for the signature "punctuate"; None if there is no punctuation model.
         stream_start: initial state of a stream (see stream_client.py); None if the model does not stream.
         load_seconds: seconds that loading and the first batches took.
     """
@@ -83,6 +85,9 @@ class ServedVersion:
         try:
             names = [name for name in definitions if name[0] != "_"]
             self._recognisers = {name: self._loaded.find(name) for name in names}
+            self.punctuate = self._loaded.find_punctuate()
+            if self.punctuate:
+                written_text.load_form()  # takes 0.3 s
             streams = stream_client.find(self._loaded, "stream")
             self.stream_start = streams and streams.start_one()
             self._warm_up()

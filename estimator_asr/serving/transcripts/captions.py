@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -43,23 +43,38 @@ def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> Transcr
 
 
 class Transcript(NamedTuple):
-    """The segments of a recording; `is_cut` is True if the recording was too long for a single segment."""
+    """The segments of a recording.
+
+    Attributes:
+        is_cut: True if the recording was too long for a single segment.
+        written: the same segments as people read them (see written_text.write); None if there are no marks.
+    """
 
     path: str
     segments: Sequence[TranscriptSegment]
     is_cut: bool = False
+    written: Optional[Sequence[TranscriptSegment]] = None
+
+    @property
+    def shown(self) -> Sequence[TranscriptSegment]:
+        """The segments with the text to show: the written text if there is one."""
+        return self.segments if self.written is None else self.written
 
 
 def render(transcript: Transcript, format: str) -> str:
     """Returns the complete output for a recording; `format` is one of FORMATS."""
     if format in _AS_TEXT:
-        return _AS_TEXT[format](transcript.segments)
+        return _AS_TEXT[format](transcript.shown)
     result = {"file": transcript.path, **join(transcript.segments)}
     if format == "tsv":
-        fields = (result[name] for name in ("file", "transcript", "pinyin"))
+        fields = (result["file"], join_transcripts(transcript.shown), result["pinyin"])
         return "\t".join(map(files.escape_controls, fields)) + "\n"
+    if transcript.written is not None:
+        result |= {"punctuated": result.get("punctuated", ""), "written": join_transcripts(transcript.shown)}
     if transcript.is_cut:
         result["segments"] = list_segments(transcript.segments)
+        for item, segment in zip(result["segments"], transcript.written or ()):
+            item["written"] = segment.result["transcript"]
     return json.dumps(result, ensure_ascii=False) + "\n"
 
 
@@ -97,10 +112,11 @@ def join(segments: Sequence[TranscriptSegment]) -> dict:
     if len(segments) == 1 and segments[0].start == 0:
         return segments[0].result
     results = [segment.result for segment in segments]
-    characters = [item for segment in segments for item in shift_characters(segment)]
+    characters = list_characters(segments)
     states = [result["status"] for result in results] or [statuses.OK]
     joined = {
-        "transcript": join_texts([result["transcript"] for result in results]),
+        "transcript": join_transcripts(segments),
+        "punctuated": join_texts([result.get("punctuated", "") for result in results]),
         **{name: " ".join(result[name] for result in results if result.get(name)) for name in _PINYIN},
         "confidence": _round(sum(item["confidence"] for item in characters) / max(len(characters), 1)),
         "characters": characters,
@@ -108,7 +124,8 @@ def join(segments: Sequence[TranscriptSegment]) -> dict:
         "status": statuses.OK if statuses.OK in states else states[0],
         **{name: _round(sum(result[name] for result in results)) for name in _SCORES},
     }
-    return {name: joined[name] for name in (results[0] if results else joined)}
+    names = results[0] if results else [name for name in joined if name != "punctuated"]
+    return {name: joined[name] for name in names}
 
 
 def list_segments(segments: Sequence[TranscriptSegment]) -> list[dict]:
@@ -122,6 +139,10 @@ def list_segments(segments: Sequence[TranscriptSegment]) -> list[dict]:
         }
         for segment in segments
     ]
+
+
+def join_transcripts(segments: Sequence[TranscriptSegment]) -> str:
+    return join_texts([segment.result["transcript"] for segment in segments])
 
 
 def join_texts(texts: Sequence[str]) -> str:
@@ -150,6 +171,13 @@ def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
 def _round(score: float) -> float:
     """Rounds a sum to float32, the precision of the scores in the result for a segment."""
     return float(str(np.float32(score)))
+
+
+def list_characters(segments: Sequence[TranscriptSegment]) -> list[dict]:
+    """Returns the characters of all segments with their times in the recording."""
+    if len(segments) == 1 and segments[0].start == 0:
+        return segments[0].result["characters"]
+    return [item for segment in segments for item in shift_characters(segment)]
 
 
 def shift_characters(segment: TranscriptSegment) -> list[dict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import shutil
@@ -15,7 +16,7 @@ import numpy as np
 import soxr
 
 from estimator_asr.exporting.saved_model import export_info, stream_client
-from estimator_asr.serving.transcripts import caption_lines, file_headers, live
+from estimator_asr.serving.transcripts import caption_lines, file_headers, live, live_writing
 from tfrecord_builder import errors
 
 _PCM_RATE = 16000
@@ -94,6 +95,7 @@ def transcribe(
     blocks: Iterable[np.ndarray],
     info: export_info.ExportInfo,
     streams: Optional[stream_client.StreamClient] = None,
+    punctuate=None,
 ) -> None:
     """Prints the transcript while audio arrives: settled text, followed by dimmed text that may still change.
 
@@ -106,9 +108,12 @@ def transcribe(
         info: contents of export.json, which include the blocks' sample rate.
         streams: client for the signature "stream", which recognises unfinished segments; if None, each
             unfinished segment is recognised again from its beginning.
+        punctuate: recogniser.Recogniser for the signature "punctuate"; if None, the text is plain.
     """
     transcript = live.LiveTranscript(info, is_streaming=streams is not None)
-    source, line, recognise = _Source(blocks), _Line(), _WindowRecogniser(model, streams)
+    text = live_writing.LiveWriting(transcript, info.frontend.sample_rate, punctuate) if punctuate else None
+    source, recognise = _Source(blocks), _WindowRecogniser(model, streams)
+    show = functools.partial(_show, recognise, transcript, text or transcript, _Line())
     handler = signal.getsignal(signal.SIGINT)
 
     def interrupt(*_):
@@ -117,15 +122,15 @@ def transcribe(
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        _listen(recognise, transcript, source, line)
+        _listen(show, transcript, source)
         transcript.end()
         for window in iter(transcript.take, None):
-            _show(recognise, transcript, window, line)
+            show(window)
     finally:
         signal.signal(signal.SIGINT, handler)
 
 
-def _listen(recognise, transcript: live.LiveTranscript, source: _Source, line: _Line) -> None:
+def _listen(show, transcript: live.LiveTranscript, source: _Source) -> None:
     while True:
         while not transcript.is_full:
             samples = source.get(wait=False)
@@ -134,7 +139,7 @@ def _listen(recognise, transcript: live.LiveTranscript, source: _Source, line: _
             transcript.add(samples)
         window = transcript.take()
         if window is not None:
-            _show(recognise, transcript, window, line)
+            show(window)
             continue
         samples = source.get(wait=True)
         if samples is None:
@@ -142,8 +147,9 @@ def _listen(recognise, transcript: live.LiveTranscript, source: _Source, line: _
         transcript.add(samples)
 
 
-def _show(recognise, transcript: live.LiveTranscript, window: live.Window, line: _Line) -> None:
-    update = transcript.update(window, recognise(window))
+def _show(recognise, transcript: live.LiveTranscript, text, line: _Line, window: live.Window) -> None:
+    """Shows the new text; `text` is the transcript, or the LiveWriting that updates it."""
+    update = text.update(window, recognise(window))
     line.show(update, window.has_ended)
     del transcript.segments[:-1]
 

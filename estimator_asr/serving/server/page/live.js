@@ -61,10 +61,10 @@ class LiveText {
     this.characters.splice(first, Infinity, ...characters);
     const text = find("live-text");
     while (text.children.length > first) text.lastChild.remove();
-    characters.forEach(({ character }, i) => {
+    characters.forEach(({ character, mark = "" }, i) => {
       const word = document.createElement("ruby");
       word.className = first + i < num_stable ? "stable" : "partial";
-      word.append(character, document.createElement("rt"));
+      word.append(character + mark, document.createElement("rt"));
       text.append(word);
     });
     this.showAges();

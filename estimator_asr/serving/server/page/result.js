@@ -1,4 +1,4 @@
-// Shows a result: characters shaded by confidence, their times under the pictures, and other transcripts.
+// Shows a result: text with its marks, characters shaded by confidence with their times under the pictures, other transcripts.
 
 import { drawSpectrogram, drawWaveform } from "./pictures.js";
 import { makeRoving } from "./roving.js";
@@ -12,6 +12,8 @@ const find = (id) => document.getElementById(id);
 export function showResult(result, samples, player, words) {
   const characters = result.characters;
   find("result").hidden = !result.text;
+  find("written").hidden = result.transcript === undefined; // only with a punctuation model
+  find("written").textContent = result.text;
   find("transcript").replaceChildren(...characters.map((item, i) => makeButton(item, i, true)));
   makeRoving(find("transcript"));
   if (!characters.length) find("transcript").textContent = result.text;

@@ -140,6 +140,36 @@ def test_a_streaming_model_processes_each_sample_once(streaming_export, waveform
         assert not [name for name in server.parts.versions.current.definitions if "stream" in name]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("hotwords", ["", "你好"])
+def test_live_text_has_marks_and_settled_text_never_changes(punctuated_export, waveform, hotwords):
+    """Without hotwords, the model streams, and the marks come from another signature."""
+    speech = np.concatenate([*[waveform] * 5, np.zeros(RATE * 3 // 2, np.float32), *[waveform] * 3])
+    with local_server.serve(punctuated_export) as server:
+        with connect(server) as socket:
+            socket.send(json.dumps({"hotwords": hotwords}))
+            for place in range(0, len(speech), 4000):
+                socket.send(to_pcm(speech[place : place + 4000]))
+                time.sleep(0.05)
+            socket.send(json.dumps({"end": True}))
+            *partial, final = read(socket)
+        with connect(server, "?text_form=plain") as socket:
+            send(socket, to_pcm(speech))
+            *_, plain = read(socket)
+        with connect(server, "?text_form=spoken") as socket:
+            assert read(socket)[-1]["error"]["message"].startswith("text_form is 'spoken', expected")
+    stable, characters = "", []
+    for each in partial:
+        assert each["text"] == each["stable"] + each["partial"] and each["stable"].startswith(stable)
+        stable, characters = each["stable"], characters[: each["first"]] + each["characters"]
+    assert len(partial) >= 3 and final["text"] == stable
+    marked = "".join(item["character"] + item["mark"] for item in characters)
+    assert marked == stable == "".join(word["word"] for word in final["words"])
+    assert stable.translate(str.maketrans("", "", "，。？！、；：")) == final["transcript"] != stable
+    assert final["characters"] == characters
+    assert "transcript" not in plain and not set("，。？！、；：") & set(plain["text"])
+
+
 def test_samples_at_another_rate_are_resampled(server, waveform):
     content = soxr.resample(waveform, RATE, 48000).astype("<f4").tobytes()
     with connect(server, "?sample_rate=48000&encoding=f32le") as socket:

@@ -9,7 +9,7 @@ import pytest
 import soxr
 
 from estimator_asr.exporting.saved_model import export_info
-from estimator_asr.serving.server import live_messages
+from estimator_asr.serving.server import api_errors, live_messages
 from estimator_asr.serving.transcripts import live, pauses
 
 RATE = 16000
@@ -22,6 +22,15 @@ def test_resampling_in_blocks_equals_resampling_at_once():
     blocks = [resample(source[place : place + 4410]) for place in range(0, len(source), 4410)]
     blocks.append(resample(np.empty(0, np.float32), last=True))
     np.testing.assert_allclose(np.concatenate(blocks), soxr.resample(source, 44100, RATE), atol=1e-5)
+
+
+def test_the_form_of_the_text():
+    assert live_messages.read_text_form({}) == live_messages.read_text_form({"text_form": "written"})
+    assert live_messages.read_text_form({"text_form": "plain"}) == "plain"
+    with pytest.raises(api_errors.ApiError) as refused:
+        live_messages.read_text_form({"text_form": "spoken"})
+    sentence = "text_form is 'spoken', expected written or plain; fix or omit the parameter"
+    assert (refused.value.status, str(refused.value)) == (400, sentence)
 
 
 @pytest.mark.long

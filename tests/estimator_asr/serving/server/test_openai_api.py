@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import threading
 
 import local_server
@@ -15,6 +16,7 @@ import telephone_files
 
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.server import service
+from estimator_asr.serving.transcripts import pauses
 
 PATH = "/v1/audio/transcriptions"
 
@@ -369,3 +371,74 @@ def test_no_request_waits_until_the_dictionary_of_hotwords_is_loaded(tiny_export
     monkeypatch.setattr(service.hotword_list, "read_words", lambda words, source: read.set())
     with local_server.serve(tiny_export.export_dir):
         assert read.wait(30)
+
+
+@pytest.mark.long
+class TestPunctuation:
+    """An export with a punctuation model; the recording is cut into segments."""
+
+    @pytest.fixture(scope="class")
+    def server(self, punctuated_export):
+        with local_server.serve(punctuated_export) as started:
+            yield started
+
+    @pytest.fixture(autouse=True)
+    def detector(self, monkeypatch):
+        """Detects loud samples as speech, because the utterances are not real speech."""
+        monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(samples) > 0.02))
+
+    @pytest.fixture(scope="class")
+    def recording(self, tiny_export):
+        """Lasts 23 s, with a pause of 1.5 s."""
+        speech = np.concatenate([row[-1] for row in tiny_export.utterances.values()] * 2)
+        return np.concatenate([speech, np.zeros(24000, np.float32), speech[:112000]])
+
+    def ask(self, server, recording, **fields):
+        fields = {
+            "response_format": "verbose_json",
+            "timestamp_granularities[]": ["word", "segment"],
+            **fields,
+        }
+        return post(server, encode(recording), **fields)
+
+    def test_text_words_and_segments_are_written(self, server, recording):
+        found = self.ask(server, recording).json()
+        assert remove_marks(found["text"]) == found["transcript"] != found["text"]
+        assert "".join(word["word"] for word in found["words"]) == found["text"]
+        assert "".join(segment["text"] for segment in found["segments"]) == found["text"]
+        assert len(found["segments"]) > 1
+        items = found["characters"]
+        assert "".join(item["character"] + item["mark"] for item in items) == found["text"]
+        assert [(word["start"], word["end"]) for word in found["words"]] == [
+            (item["start"], item["end"]) for item in items
+        ]
+        text = self.ask(server, recording, response_format="text").text
+        assert "".join(text.split()) == found["text"]
+
+    def test_the_plain_text(self, server, recording):
+        written = self.ask(server, recording).json()
+        plain = self.ask(server, recording, text_form="plain").json()
+        assert plain["text"] == written["transcript"] and "transcript" not in plain
+        assert "".join(word["word"] for word in plain["words"]) == plain["text"]
+        refuse(
+            self.ask(server, recording, text_form="x"),
+            "text_form is 'x', expected one of written, plain; fix",
+        )
+
+    @pytest.mark.parametrize("form", ["written", "plain"])
+    def test_events(self, server, recording, form):
+        response = self.ask(server, recording, stream="true", text_form=form)
+        *deltas, done = (json.loads(line[6:]) for line in response.text.split("\n\n") if line)
+        assert "".join(event["delta"] for event in deltas) == done["text"]
+        assert (remove_marks(done["text"]) == done["text"]) == (form == "plain")
+
+    def test_the_signature_punctuate(self, server):
+        rows = [{"characters": "你 好 吗", "pauses": [0.0, 0.5, 1.0]}, {"characters": "", "pauses": [0.0]}]
+        found = server.predict({"signature_name": "punctuate", "instances": rows}).json()["predictions"]
+        assert [row["status"] for row in found] == ["ok", "empty"]
+        assert len(found[0]["marks"]) == 3 and not any(found[1]["marks"])
+        assert all(mark in ("", *"，。？！、；：") for mark in found[0]["marks"])
+
+
+def remove_marks(text: str) -> str:
+    return text.translate(str.maketrans("", "", "，。？！、；："))

@@ -95,6 +95,20 @@ def test_a_file_becomes_characters_with_pinyin_under_their_times(page, recording
     assert f"{seconds:.1f} s of audio in" in find(page, "status")
 
 
+def test_text_with_marks_stands_above_its_characters(page, punctuated_export, recording):
+    choose(page, recording)
+    assert find(page, "written", "hidden") and not find(page, "transcript", "hidden")
+    with local_server.serve(punctuated_export) as server:
+        open_page(page, server)
+        choose(page, recording)
+        written = find(page, "written")
+        plain = written.translate(str.maketrans("", "", "，。？！、；："))
+        names = page.run(
+            "[...document.querySelectorAll('#transcript ruby')].map((each) => each.firstChild.data)"
+        )
+        assert "".join(names) == plain != written and not find(page, "written", "hidden")
+
+
 def test_other_transcripts_are_listed_with_their_scores(page, recording, expected):
     choose(page, recording)
     listed = page.run("[...document.querySelectorAll('#n-best li')].map((each) => each.textContent)")

@@ -93,6 +93,21 @@ def test_a_streaming_model_processes_each_sample_once(capsys):
     assert len(streams.lengths) > 3 and sum(streams.lengths) < 6 * RATE
 
 
+class Punctuate:
+    """Puts a comma after 说, whatever the signature's pauses are."""
+
+    def run(self, batch):
+        characters = batch["characters"][0].decode().split()
+        return {"marks": [["，" if character == "说" else "" for character in characters]]}
+
+
+@pytest.mark.parametrize("streams", [None, Streams(Model("他说三十个"))])
+def test_lines_have_marks_and_numbers_in_digits(capsys, streams):
+    blocks = make_blocks(5, 2, 2, wait=0.02)
+    live_terminal.transcribe(Model("他说三十个"), blocks, INFO, streams, Punctuate())
+    assert capsys.readouterr().out.split("\n") == ["他说，30个", "他说，", ""]
+
+
 def test_a_terminal_dims_text_that_may_change(monkeypatch):
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w") as terminal, monkeypatch.context() as patched:

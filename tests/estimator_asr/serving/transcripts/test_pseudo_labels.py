@@ -51,6 +51,10 @@ def test_disagreement_is_the_largest_error_rate_of_the_other_decodings(outputs, 
     assert make_row(**outputs)["disagreement"] == expected
 
 
+def test_the_text_is_plain():
+    assert make_row(punctuated="你好。")["text"] == "你好"
+
+
 def test_rows_have_times_texts_and_confidence():
     segments = [
         captions.TranscriptSegment(0.0, 1.2344, make_outputs()),

@@ -1,0 +1,147 @@
+"""Writes transcripts as people read them: with punctuation marks, and with numbers in digits.
+
+An export with a punctuation model returns a mark for each character of an utterance. If a recording has
+several segments, their marks are found again in their common text, because a mark depends on the characters
+before and after it. The written form (estimator_asr_runtime/written_form.py) is found in each segment.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from estimator_asr.serving.transcripts import caption_lines, captions
+from estimator_asr_runtime import written_form
+
+FORMS = WRITTEN, PLAIN = "written", "plain"  # plain: as recognised, without marks
+# The punctuation model reads windows of _WINDOW characters, which begin _STEP characters after each other.
+# A mark comes from the window in which its character is closest to the middle.
+_WINDOW, _STEP = 200, 100
+
+load_form = functools.lru_cache(maxsize=1)(written_form.load)
+
+
+class WrittenPiece(NamedTuple):
+    """A part of a written text, such as a character with its mark, or a number.
+
+    Attributes:
+        text: the written text, including any space before it.
+        first, last: indices of the first and the last character that the text was made from.
+        end: length of the marked text, which the written form was made from, up to the end of this piece.
+    """
+
+    text: str
+    first: int
+    last: int
+    end: int
+
+
+def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
+    """Adds the written text to a transcript; does nothing if `punctuate` (see find_marks) is None."""
+    if punctuate is None:
+        return transcript
+    segments = transcript.segments
+    if len(segments) > 1:
+        segments = find_marks(segments, punctuate)
+    return transcript._replace(segments=segments, written=list(map(write, segments)))
+
+
+def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> list[captions.TranscriptSegment]:
+    """Returns the segments with the marks that follow their characters in the text of the whole recording.
+
+    Args:
+        segments: successive segments of a recording.
+        punctuate: recogniser.Recogniser for the signature "punctuate".
+    """
+    items = captions.list_characters(segments)
+    ends = [item["end"] for item in items]
+    next_starts = [item["start"] for item in items[1:]] + [segment.end for segment in segments[-1:]]
+    pauses = np.subtract(next_starts[: len(items)], ends).astype(np.float32)
+    marks = iter(_list_marks([item["character"] for item in items], pauses, punctuate))
+    return [replace_marks(segment, marks) for segment in segments]
+
+
+def write(segment: captions.TranscriptSegment) -> captions.TranscriptSegment:
+    """Returns the segment with the written text as its transcript, and its pieces as its characters.
+
+    A segment whose characters do not match its transcript remains as it is.
+    """
+    items = segment.result["characters"]
+    marked = mark_characters(segment.result["transcript"], items)
+    if not marked:
+        return segment
+    pieces = [piece for piece in list_pieces(marked) if piece.text.strip()]
+    characters = [
+        {
+            "character": piece.text.strip(),
+            "start": items[piece.first]["start"],
+            "end": items[piece.last]["end"],
+        }
+        for piece in pieces
+    ]
+    text = "".join(piece.text for piece in pieces)
+    return segment._replace(result={**segment.result, "transcript": text, "characters": characters})
+
+
+def mark_characters(transcript: str, items: Sequence[dict]) -> list[str]:
+    """Returns each character with any space before it and any mark after it; no space follows a mark.
+
+    If the characters do not match the transcript, returns [].
+    """
+    marked, follows_mark = [], False
+    for part, item in zip(caption_lines.locate(transcript, items) or (), items):
+        part = part.lstrip() if follows_mark else part
+        marked.append(part + item["mark"])
+        follows_mark = bool(item["mark"]) or (follows_mark and not part)
+    return marked
+
+
+def list_pieces(marked: Sequence[str]) -> list[WrittenPiece]:
+    """Returns the written form of a text in pieces.
+
+    Args:
+        marked: each character of the text, with any space before it and any mark after it.
+    """
+    owners = [index for index, part in enumerate(marked) for _ in part]
+    pieces: list[WrittenPiece] = []
+    for text, start, end in _split("".join(marked), owners):
+        piece = WrittenPiece(text, owners[start], owners[end - 1], end)
+        if pieces and piece.first <= pieces[-1].last:  # a mark belongs to the number before it
+            last = pieces.pop()
+            piece = piece._replace(text=last.text + text, first=last.first)
+        pieces.append(piece)
+    return pieces
+
+
+def _split(text: str, owners: Sequence[int]) -> Iterator[tuple[str, int, int]]:
+    """Yields written texts and their ranges in `text`: one per changed range, and one per other character."""
+    for written, start, end in load_form().rewrite(text):
+        if written != text[start:end]:
+            yield written, start, end
+            continue
+        for _, group in itertools.groupby(range(start, end), owners.__getitem__):
+            places = list(group)
+            yield text[places[0] : places[-1] + 1], places[0], places[-1] + 1
+
+
+def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> list[str]:
+    """Returns the mark after each character; `pauses` are the seconds of silence after each, float32."""
+    marks: list[str] = []
+    margin = (_WINDOW - _STEP) // 2
+    for start in range(0, max(len(characters) - _STEP, min(len(characters), 1)), _STEP):
+        window = " ".join(characters[start : start + _WINDOW]).encode()
+        batch = {"characters": np.array([window], object), "pauses": pauses[None, start : start + _WINDOW]}
+        (found,) = punctuate.run(batch)["marks"]
+        marks[start + margin * bool(start) :] = found[margin * bool(start) :]
+    return marks
+
+
+def replace_marks(segment: captions.TranscriptSegment, marks: Iterator[str]) -> captions.TranscriptSegment:
+    result = segment.result
+    items = [{**item, "mark": mark} for item, mark in zip(result["characters"], marks)]
+    punctuated = "".join(mark_characters(result["transcript"], items)) or result["transcript"]
+    return segment._replace(result={**result, "punctuated": punctuated, "characters": items})

@@ -1,0 +1,202 @@
+"""written_text: what people read, with the characters and times it came from."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from estimator_asr.serving.transcripts import captions, written_text
+
+
+def make_segment(marked, start=0.0, seconds=None, step=0.25):
+    """Returns a segment with a character every `step` seconds, from text in which marks follow characters."""
+    items = []
+    for text in marked.replace(" ", ""):
+        if text in "，。？！、；：":
+            items[-1]["mark"] = text
+        else:
+            time = round(0.1 + step * len(items), 3)
+            times = {"start": time, "end": round(time + 0.04, 3)}
+            items.append({"character": text, "pinyin": "a1", "confidence": 0.5, **times, "mark": ""})
+    result = {
+        "transcript": "".join(text for text in marked if text not in "，。？！、；："),
+        "punctuated": marked,
+        "pinyin": " ".join("a1" for _ in items),
+        "acoustic_score": -1.5,
+        "language_score": -2.0,
+        "confidence": 0.5,
+        "characters": items,
+        "status": "ok",
+        "n_best": [{"transcript": "差", "score": -3.0}],
+    }
+    return captions.TranscriptSegment(start, start + (seconds or 0.1 + step * len(items)), result)
+
+
+class Punctuate:
+    """Marks as the signature does: the function `mark` gets the window's characters and a place in it."""
+
+    def __init__(self, mark):
+        self._mark, self.batches = mark, []
+
+    def run(self, batch):
+        (text,), (pauses,) = batch["characters"], batch["pauses"]
+        characters = text.decode().split(" ")
+        assert len(characters) == len(pauses) and pauses.dtype == np.float32
+        self.batches.append((characters, [round(float(pause), 3) for pause in pauses]))
+        return {"marks": [[self._mark(characters, i) for i in range(len(characters))]], "status": ["ok"]}
+
+
+def read(segment):
+    """Returns the pieces of a written segment with their times."""
+    return [(item["character"], item["start"], item["end"]) for item in segment.result["characters"]]
+
+
+def test_marks_stand_at_their_characters():
+    written = written_text.write(make_segment("你好，吗？"))
+    assert written.result["transcript"] == "你好，吗？"
+    assert read(written) == [("你", 0.1, 0.14), ("好，", 0.35, 0.39), ("吗？", 0.6, 0.64)]
+
+
+def test_a_number_is_one_piece_with_the_times_of_its_characters():
+    written = written_text.write(make_segment("百分之十二点五，好。"))
+    assert written.result["transcript"] == "12.5%，好。"
+    assert read(written) == [("12.5%，", 0.1, 1.64), ("好。", 1.85, 1.89)]
+
+
+def test_a_date_in_a_sentence():
+    written = written_text.write(make_segment("在二零二六年十一月见。"))
+    assert written.result["transcript"] == "在2026年11月见。"
+    assert [text for text, *_ in read(written)] == ["在", "2026", "年", "11", "月", "见。"]
+    assert [start for _, start, _ in read(written)] == [0.1, 0.35, 1.35, 1.6, 2.1, 2.35]
+
+
+def test_spelled_letters_are_one_piece():
+    written = written_text.write(make_segment("a b好， 好。"))
+    assert written.result["transcript"] == "AB好，好。"
+    assert read(written)[:2] == [("AB", 0.1, 0.39), ("好，", 0.6, 0.64)]
+
+
+def test_no_space_follows_a_mark():
+    """A space may be a character of its own."""
+    items = [
+        {"character": text, "mark": mark}
+        for text, mark in [("hi", "，"), ("yo", ""), ("<space>", ""), ("a", "。"), ("<space>", ""), ("b", "")]
+    ]
+    assert written_text.mark_characters("hi yo a b", items) == ["hi，", "yo", "", " a。", "", "b"]
+    items[3]["mark"] = ""
+    assert written_text.mark_characters("hi yo a b", items) == ["hi，", "yo", "", " a", "", " b"]
+
+
+def test_spaces_between_words_stay():
+    """A piece has the indices of its first and last word, and ends at this length of the text."""
+    pieces = written_text.list_pieces(["hi", " there，", " 三", "十", "个"])
+    assert pieces == [("hi", 0, 0, 2), (" there，", 1, 1, 9), (" 30", 2, 3, 12), ("个", 4, 4, 13)]
+
+
+def test_everything_else_of_the_result_stays():
+    segment = make_segment("三十个，好。")
+    result = written_text.write(segment).result
+    assert {name for name in result if result[name] != segment.result[name]} == {"transcript", "characters"}
+    assert segment.result["transcript"] == "三十个好", "the result itself is not changed"
+
+
+@pytest.mark.parametrize("transcript", ["", "别的"])
+def test_a_transcript_without_characters_that_match_it_stays(transcript):
+    segment = make_segment("")
+    segment.result["transcript"] = transcript
+    assert written_text.write(segment) is segment
+
+
+def test_a_single_segment_has_its_own_marks():
+    punctuate = Punctuate(lambda *_: "！")
+    transcript = written_text.add(captions.Transcript("a.wav", [make_segment("你好。")]), punctuate)
+    assert transcript.written[0].result["transcript"] == "你好。" and not punctuate.batches
+
+
+def test_marks_of_segments_are_found_in_their_common_text():
+    """0.61 s of silence between the segments, 0.21 s within them, and 0.5 s at the end."""
+    segments = [make_segment("你好。"), make_segment("吗。", start=0.9, seconds=0.64)]
+    punctuate = Punctuate(lambda characters, place: "？" if characters[place] == "吗" else "")
+    transcript = written_text.add(captions.Transcript("a.wav", segments), punctuate)
+    assert punctuate.batches == [(["你", "好", "吗"], [0.21, 0.61, 0.5])]
+    assert [segment.result["punctuated"] for segment in transcript.segments] == ["你好", "吗？"]
+    assert [segment.result["transcript"] for segment in transcript.written] == ["你好", "吗？"]
+    assert read(transcript.written[1]) == [("吗？", 0.1, 0.14)]
+    assert segments[0].result["punctuated"] == "你好。", "the results themselves are not changed"
+
+
+def test_segments_without_characters_have_no_marks():
+    punctuate = Punctuate(lambda *_: "。")
+    transcript = written_text.add(
+        captions.Transcript("", [make_segment(""), make_segment("", 3.0)]), punctuate
+    )
+    assert captions.join_transcripts(transcript.written) == "" and not punctuate.batches
+
+
+@pytest.mark.parametrize("count, windows", [(200, [200]), (201, [200, 101]), (450, [200, 200, 200, 150])])
+def test_long_texts_are_marked_in_windows(count, windows):
+    """The mark is the window's number and the place in it, which is at least 50 from an inner edge."""
+    segments = [make_segment("好" * (count // 2)), make_segment("好" * (count - count // 2), 100.0)]
+    punctuate = Punctuate(lambda characters, place: f"{len(punctuate.batches)}:{place}")
+    found = [
+        item["mark"].split(":")
+        for segment in written_text.find_marks(segments, punctuate)
+        for item in segment.result["characters"]
+    ]
+    assert [len(characters) for characters, _ in punctuate.batches] == windows
+    starts = [100 * (int(window) - 1) for window, _ in found]
+    assert [start + int(place) for start, (_, place) in zip(starts, found)] == list(range(count))
+    assert all(int(place) >= 50 for start, (_, place) in zip(starts, found) if start)
+    assert all(int(place) < 150 for start, (_, place) in zip(starts, found) if start < starts[-1])
+
+
+def test_every_format_of_a_recording_in_segments():
+    segments = [make_segment("三十个"), make_segment("好", 5.0)]
+    plain = captions.Transcript("a.wav", segments, is_cut=True)
+    marks = {"个": "，", "好": "。"}
+    punctuate = Punctuate(lambda characters, place: marks.get(characters[place], ""))
+    written = written_text.add(plain, punctuate)
+    assert captions.render(written, "tsv") == "a.wav\t30个，好。\ta1 a1 a1 a1\n"
+    assert captions.render(written, "txt") == "30个，\n好。\n"
+    assert captions.render(written, "srt").split("\n")[2::4] == ["30个，", "好。"]
+    content = json.loads(captions.render(written, "json"))
+    texts = [content[name] for name in ("transcript", "punctuated", "written")]
+    assert texts == ["三十个好", "三十个，好。", "30个，好。"]
+    assert [item["character"] for item in content["characters"]] == list("三十个好")
+    assert [item["mark"] for item in content["characters"]] == ["", "", "，", "。"]
+    assert [(item["transcript"], item["written"]) for item in content["segments"]] == [
+        ("三十个", "30个，"),
+        ("好", "好。"),
+    ]
+
+
+def test_no_speech_in_any_format():
+    written = written_text.add(captions.Transcript("a.wav", [], is_cut=True), Punctuate(None))
+    assert captions.render(written, "tsv") == "a.wav\t\t\n"
+    content = json.loads(captions.render(written, "json"))
+    assert (content["punctuated"], content["written"], content["segments"]) == ("", "", [])
+
+
+@pytest.mark.parametrize("format", captions.FORMATS)
+def test_without_a_punctuation_model_nothing_changes(format):
+    segments = [make_segment("三十个"), make_segment("好", 5.0)]
+    for segment in segments:
+        segment.result.pop("punctuated")
+        for item in segment.result["characters"]:
+            item.pop("mark")
+    transcript = captions.Transcript("a.wav", segments, is_cut=True)
+    assert written_text.add(transcript, None) is transcript
+    rendered = captions.render(transcript, format)
+    assert "三十个" in rendered and not {"punctuated", "written", "mark"} & set(rendered.split('"'))
+
+
+def test_captions_end_at_sentence_ends_and_never_within_a_number():
+    """Each line has room for 18 wide or 42 narrow characters."""
+    segment = make_segment("你好吗？" + "他说一共有一万两千三百四十五个人来到这里参加会议了" + "。")
+    written = written_text.write(segment)
+    lines = captions.to_srt([written]).split("\n")[2::4]
+    assert lines[0] == "你好吗？" and len(lines) > 2
+    assert "".join(lines) == written.result["transcript"]
+    assert sum("12345个" in line for line in lines) == 1
