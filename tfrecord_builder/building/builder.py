@@ -146,10 +146,10 @@ def _make_settings(
     saved: vocabularies.Vocabularies,
     augmentation: augmentation_config.AugmentationConfig,
     sources: copies.Sources,
-) -> sharding.Settings:
+) -> sharding.RecordSettings:
     features = None if config.corpus == "text" else frontend_config
     copies_sha256 = "" if augmentation.is_plain else resumable.hash_json(sources.describe(augmentation))
-    return sharding.Settings(saved, features, config.fbank_dtype, config.max_seconds, copies_sha256)
+    return sharding.RecordSettings(saved, features, config.fbank_dtype, config.max_seconds, copies_sha256)
 
 
 def _check_text(

@@ -29,7 +29,7 @@ class RejectedRecording(Exception):
 class RecordWriter(resumable.UnitWriter):
     """Writes shards, as units of work, with a record for each usable item in the shard's .jsonl file."""
 
-    settings: sharding.Settings
+    settings: sharding.RecordSettings
 
     written_type = shard_statistics.ShardStatistics
 
@@ -62,7 +62,7 @@ class RecordWriter(resumable.UnitWriter):
 
 
 def make_record(
-    item: sharding.LabelledUtterance, settings: sharding.Settings
+    item: sharding.LabelledUtterance, settings: sharding.RecordSettings
 ) -> tuple[schema.Record, Optional[shard_statistics.Loudness]]:
     """Returns the record of an item and the loudness of its recording (None for text).
 
@@ -118,7 +118,7 @@ def _read_items(path: str) -> Iterator[sharding.LabelledUtterance]:
 
 
 def _add_features(
-    record: schema.Record, item: sharding.LabelledUtterance, settings: sharding.Settings
+    record: schema.Record, item: sharding.LabelledUtterance, settings: sharding.RecordSettings
 ) -> tuple[schema.Record, shard_statistics.Loudness]:
     sample_rate = settings.frontend.sample_rate
     waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds)

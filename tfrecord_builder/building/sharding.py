@@ -44,7 +44,7 @@ class LabelledUtterance:
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class RecordSettings:
     """The settings that affect every record of a build.
 
     Attributes:
@@ -166,7 +166,7 @@ def write(
     return [output.finish() for split in outputs.values() for output in split]
 
 
-def fingerprint(shards: Sequence[PlannedShard], settings: Settings) -> str:
+def fingerprint(shards: Sequence[PlannedShard], settings: RecordSettings) -> str:
     """Returns a hash of the item ids and settings, used to recognise an interrupted build."""
     return resumable.hash_json([settings.sha256(), *((shard.file, shard.ids_sha256) for shard in shards)])
 

@@ -92,7 +92,7 @@ def _format_counts(counts: Sequence[tuple[str, int]]) -> str:
 
 def write(
     directory: str,
-    settings: sharding.Settings,
+    settings: sharding.RecordSettings,
     label_config: labelling.LabelConfig,
     shards: Sequence[shard_statistics.ShardStatistics],
     corpus: catalog.Catalog,
