@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import catalog, chunks, output_directory, resumable, shard_statistics, sharding
+from tfrecord_builder.building import (
+    catalog,
+    chunks,
+    output_directory,
+    resumable,
+    shard_statistics,
+    sharding,
+)
 from tfrecord_builder.building.report import page
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, normalisation, vocabularies
@@ -29,9 +36,13 @@ _UNCLEAR = {
 
 
 def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog) -> None:
-    """Writes rejected.tsv and raises UserError if all or too many utterances were rejected."""
-    reasons, num_candidates = corpus.reasons(), corpus.count_candidates()
-    num_rejected = sum(count for _, count in reasons)
+    """Writes rejected.tsv and raises UserError if all or too many utterances were rejected.
+
+    Utterances that --exclude leaves out do not count.
+    """
+    counts = dict(corpus.reasons())
+    num_candidates = corpus.count_candidates() - counts.pop(catalog.EXCLUDED, 0)
+    num_rejected = sum(counts.values())
     is_too_many = num_rejected / num_candidates > max_rejected
     if not is_too_many and num_rejected < num_candidates:
         return
@@ -41,7 +52,7 @@ def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog
     raise errors.UserError(
         f"--max_rejected: {num_rejected} of {num_candidates} utterances were rejected, "
         f"{f'but the limit is {max_rejected:.1%}' if is_too_many else 'so no data is left'}: "
-        f"{_format_counts(reasons[:3])}; see {path}, then {remedy}."
+        f"{_format_counts(list(counts.items())[:3])}; see {path}, then {remedy}."
     )
 
 
@@ -125,6 +136,7 @@ def write(
         num_rejected=sum(count for _, count in corpus.reasons()),
         config_sha256=resumable.hash_json([settings.features_sha256(), dataclasses.asdict(label_config)]),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
+        exclude_sha256=settings.exclude_sha256,
         token_counts=(training.unknown_tokens, *(training.token_counts[token] for token in known_tokens)),
     )
     rejected = os.path.join(directory, dataset_info.REJECTED_FILE)
