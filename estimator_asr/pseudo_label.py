@@ -34,7 +34,7 @@ from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.data import dataset_info, manifest
 from tfrecord_builder.program import config_flags, config_json, program
-from tfrecord_builder.storage import files, locks
+from tfrecord_builder.storage import files
 
 # Columns of rejected.tsv.
 _COLUMNS = ("id", "audio", "start", "seconds", "confidence", "disagreement", "problem")
@@ -91,10 +91,7 @@ def main(config: PseudoLabelConfig) -> int:
     writer = recording_units.RecordingWriter(
         directory, exports, pseudo_labels.find_teachers, pseudo_labels.keep
     )
-    files.make_directory(config.output_dir)
-    busy = f"--output_dir: another pseudo_label is writing to {config.output_dir}; wait until it ends"
-    with locks.exclusive(config.output_dir, busy):
-        recording_units.check_output_dir(config.output_dir, _JOB_DIR, "pseudo_label")
+    with recording_units.reserve(config.output_dir, _JOB_DIR, "pseudo_label"):
         files.make_directory(directory)
         limits = config.max_disagreement, _choose_confidence(config, exports[0][0])
         shared = audio_dir, config.output_dir, *(version_dir for version_dir, _ in exports)

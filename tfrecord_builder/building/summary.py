@@ -11,14 +11,7 @@ from collections.abc import Sequence
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import (
-    catalog,
-    chunks,
-    output_directory,
-    resumable,
-    shard_statistics,
-    sharding,
-)
+from tfrecord_builder.building import catalog, chunks, output_directory, resumable, shard_statistics, sharding
 from tfrecord_builder.building.report import page
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.labels import labelling, normalisation, vocabularies

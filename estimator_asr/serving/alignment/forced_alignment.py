@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -36,6 +36,15 @@ class RecognisedRecording(NamedTuple):
         return int(self.places[token - 1] + self.places[token] + 1) // 2
 
 
+class TokenSpan(NamedTuple):
+    """Frames of a recording, from `start` to `end`, and the tokens that may have been said in them."""
+
+    recording: RecognisedRecording
+    start: int
+    end: int
+    tokens: Sequence[str]
+
+
 class AlignedSentence(NamedTuple):
     """A sentence with the times and scores of its tokens."""
 
@@ -64,13 +73,27 @@ def align(
     recording: RecognisedRecording, windows: Sequence[Sequence[matching.MatchedSentence]]
 ) -> list[list[AlignedSentence]]:
     """Returns the sentences of each window with their times; [] for too few or too many frames."""
-    spans = [tuple(map(recording.find_border, (window[0].first, window[-1].end))) for window in windows]
-    ids = [_encode(recording, window) for window in windows]
-    aligned: list[list[AlignedSentence]] = [[] for _ in windows]
-    for batch in _make_batches([end - start for start, end in spans], ids):
-        frames = [read_frames(recording, *spans[i]) for i in batch]
+    spans = [_make_span(recording, window) for window in windows]
+    return [
+        _divide(recording, window, span.start, *times) if times else []
+        for window, span, times in zip(windows, spans, align_spans(spans))
+    ]
+
+
+def align_spans(spans: Sequence[TokenSpan]) -> list[Optional[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Aligns the tokens of each span with its frames.
+
+    Returns:
+        For each span, None if it has too few or too many frames; otherwise three arrays [num_tokens]: the
+        frame of the span in which each token begins, int; the frame after it, int; and the token's score,
+        float (see token_times.Alignment).
+    """
+    ids = [span.recording.segments[0].vocabulary.encode(span.tokens) for span in spans]
+    aligned: list[Optional[tuple]] = [None] * len(spans)
+    for batch in _make_batches([span.end - span.start for span in spans], ids):
+        frames = [read_frames(*spans[i][:3]) for i in batch]
         for i, times in zip(batch, _run(frames, [ids[i] for i in batch])):
-            aligned[i] = _divide(recording, windows[i], spans[i][0], *times)
+            aligned[i] = times
     return aligned
 
 
@@ -85,9 +108,9 @@ def read_frames(recording: RecognisedRecording, start: int, end: int) -> np.ndar
     return np.concatenate(parts)
 
 
-def _encode(recording, window):
-    tokens = [token for matched in window for token in matched.sentence.tokens]
-    return recording.segments[0].vocabulary.encode(tokens)
+def _make_span(recording, window):
+    frames = map(recording.find_border, (window[0].first, window[-1].end))
+    return TokenSpan(recording, *frames, [token for matched in window for token in matched.sentence.tokens])
 
 
 def _make_batches(lengths, ids) -> Iterator[list[int]]:
@@ -115,7 +138,7 @@ def _run(frames, ids):
         [len(tokens) for tokens in ids],
     )
     rows = zip(*session.run(outputs, dict(zip(inputs, values))), ids)
-    return [[value[: len(tokens)] for value in row] for *row, tokens in rows]
+    return [tuple(value[: len(tokens)] for value in row) for *row, tokens in rows]
 
 
 @functools.lru_cache(maxsize=1)

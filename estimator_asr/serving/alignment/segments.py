@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr.serving.alignment import forced_alignment, matching, texts
+from estimator_asr.serving.alignment import forced_alignment, matching, texts, written_words
 from estimator_asr.serving.transcripts import captions, recordings
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
@@ -27,6 +27,7 @@ class TextSpan(NamedTuple):
     end: float
     num_heard: float  # sum over the tokens of exp(score), which is 1 for a token that was heard
     cut: str  # "sentence" or "phrase", which ends with the span
+    words: list  # see make_rows
 
     @property
     def seconds(self) -> float:
@@ -41,6 +42,8 @@ def make_rows(
     Returns:
         rows: the utterances and what was left out, in the order of the recording, as dicts with start,
         seconds, text, pinyin (only with syllables), heard, score, cut and problem ("" for an utterance).
+        Aligned text also has words: [word as it is written, [[token, first and last millisecond in which CTC
+        emits the token, exp(score)], ...]], ...
         refusal: the reason why the recording cannot be aligned with this text, or "".
     """
     speech = forced_alignment.join_segments(transcript.segments)
@@ -65,7 +68,9 @@ def _list_utterances(speech, match, token_type) -> Iterator[dict]:
             text = "".join(matched.text for matched in window)
             yield _describe_range(speech, first, last, "too little or too much audio for the text", text)
             continue
-        spans = _merge([span for sentence in sentences for span in _divide(_list_phrases(sentence))])
+        spans = _merge(
+            [span for sentence in sentences for span in _divide(_list_phrases(sentence, token_type))]
+        )
         before = speech.ends[speech.places[first - 1] + 1] if first else 0.0
         after = speech.token_starts[last] if last < len(speech.tokens) else speech.ends[-1]
         ends, starts = [before, *(span.end for span in spans)], [*(span.start for span in spans[1:]), after]
@@ -98,6 +103,7 @@ def _describe(speech, span, end_before, start_after, token_type) -> dict:
         "score": round(span.num_heard / max(len(span.tokens), int(stop - first)), 3),
         "cut": span.cut,
         "problem": problem,
+        "words": span.words,
     }
 
 
@@ -117,7 +123,7 @@ def _describe_range(speech, first, end, problem, text="") -> dict:
     }
 
 
-def _list_phrases(sentence: forced_alignment.AlignedSentence) -> list[TextSpan]:
+def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -> list[TextSpan]:
     """Returns the phrases of a sentence; those without tokens are written with the phrase before them."""
     spans: list[TextSpan] = []
     unsaid, token = "", 0
@@ -130,16 +136,30 @@ def _list_phrases(sentence: forced_alignment.AlignedSentence) -> list[TextSpan]:
         last = token + len(phrase.tokens) - 1
         times = float(sentence.starts[token]), float(sentence.ends[last])
         num_heard = float(np.sum(np.exp(sentence.scores[token : last + 1])))
-        spans.append(TextSpan(unsaid + phrase.text, phrase.tokens, *times, num_heard, "phrase"))
+        words = _list_words(sentence, phrase, token, token_type)
+        spans.append(TextSpan(unsaid + phrase.text, phrase.tokens, *times, num_heard, "phrase", words))
         unsaid, token = "", last + 1
     spans[-1] = spans[-1]._replace(text=spans[-1].text + unsaid, cut="sentence")
     return spans
 
 
+def _list_words(sentence, phrase, token, token_type) -> list:
+    """Returns the words of a phrase, whose first token in its sentence is `token`; see make_rows."""
+    milliseconds = (np.round(1000 * times).astype(int).tolist() for times in (sentence.starts, sentence.ends))
+    scores = np.round(np.exp(sentence.scores), 3).tolist()
+    timed = [list(values) for values in zip(sentence.matched.sentence.tokens, *milliseconds, scores)]
+    words = []
+    for text, count in written_words.split(phrase.text, len(phrase.tokens), token_type):
+        words.append([text, timed[token : token + count]])
+        token += count
+    return words
+
+
 def _join(spans: Sequence[TextSpan], text: str) -> TextSpan:
     tokens = tuple(token for span in spans for token in span.tokens)
     num_heard = sum(span.num_heard for span in spans)
-    return TextSpan(text, tokens, spans[0].start, spans[-1].end, num_heard, spans[-1].cut)
+    words = [word for span in spans for word in span.words]
+    return TextSpan(text, tokens, spans[0].start, spans[-1].end, num_heard, spans[-1].cut, words)
 
 
 def _divide(spans: list[TextSpan]) -> list[TextSpan]:

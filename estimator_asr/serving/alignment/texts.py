@@ -59,20 +59,25 @@ class TextSentence(NamedTuple):
         return tuple(token for phrase in self.phrases for token in phrase.tokens)
 
 
-@functools.lru_cache(maxsize=1)
-def make_labeller(token_type: str) -> Callable[[str], labelling.Labels]:
-    """Returns a function that labels text; raises errors.UserError for subwords (bpe)."""
+@functools.lru_cache(maxsize=2)  # words need syllables besides the model's tokens
+def load_labeller(token_type: str) -> labelling.Labeller:
+    """Returns a labeller for the utterances of a corpus; raises errors.UserError for subwords (bpe)."""
     if token_type == "bpe":
         raise errors.UserError(
             "the tokens of the model are subwords (bpe), with which text cannot be aligned; use a model of "
             "syllables, initials and finals, or characters"
         )
-    labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type, numbers="read"))
+    return labelling.Labeller(labelling.LabelConfig(token_type=token_type, numbers="read"))
+
+
+def make_labeller(token_type: str) -> Callable[[str], labelling.Labels]:
+    """Returns a function that labels text; see load_labeller."""
+    labeller = load_labeller(token_type)
     return lambda text: labeller(manifest.Utterance("", None, "", _FOOTNOTE.sub("", text), "", "train"))
 
 
 def make_tokeniser(token_type: str) -> Tokenise:
-    """Returns a function that converts text to tokens; see make_labeller."""
+    """Returns a function that converts text to tokens; see load_labeller."""
     label = make_labeller(token_type)
     return lambda text: label(text).tokens
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, Optional
 
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
+from tfrecord_builder.data import manifest
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
@@ -32,12 +33,13 @@ class RecordingFile(NamedTuple):
     """A recording: its path ("-" for standard input), and the name from which its output path is made.
 
     The name is the path without its extension, relative to the folder on the command line. For align, the
-    recording has a file with its text.
+    recording has a file with its text, or is or contains an utterance of a corpus.
     """
 
     path: str
     name: str
     text_path: str = ""
+    utterance: Optional[manifest.Utterance] = None
 
 
 def find(words: Sequence[str]) -> list[RecordingFile]:

@@ -49,8 +49,8 @@ def transcribe(
         warn(f"warning: {recording.path}: {blocks.warning}")
     checked = _CheckedBlocks(blocks, recording.path)
     segments = []
-    for batch in _batches(pauses.cut(checked, sample_rate), int(_BATCH_SECONDS * sample_rate)):
-        segments += _recognise(model, batch, sample_rate)
+    for batch in recognise_pieces(model, pauses.cut(checked, sample_rate), sample_rate):
+        segments += batch
         show_seconds(segments[-1].end, blocks.seconds)
     seconds = checked.num_samples / sample_rate
     problem = _find_empty(checked.peak, seconds, segments)
@@ -92,6 +92,14 @@ class RecordingProgress:
 
     def end_recording(self) -> None:
         self._ended, self._seconds = self._ended + self._seconds, 0.0
+
+
+def recognise_pieces(
+    model, pieces: Iterable[pauses.Piece], sample_rate: int
+) -> Iterator[list[captions.TranscriptSegment]]:
+    """Yields the segments of each batch of pieces, in the order of the pieces."""
+    for batch in _batches(pieces, int(_BATCH_SECONDS * sample_rate)):
+        yield _recognise(model, batch, sample_rate)
 
 
 def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:

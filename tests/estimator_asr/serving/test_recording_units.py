@@ -145,6 +145,11 @@ def test_a_job_has_a_thousand_units_at_most():
         assert len({unit.file for unit in units}) == num_units
 
 
+def test_units_of_short_recordings_are_larger():
+    units = recording_units._divide([(number, ()) for number in range(250)], 100)
+    assert [unit.num_items for unit in units] == [100, 100, 50]
+
+
 def test_runs_never_share_the_files_of_units():
     first, second = (recording_units._divide([("a", ())]) for _ in range(2))
     assert first[0].file != second[0].file

@@ -68,6 +68,16 @@ def test_what_is_only_said_or_only_written_is_left_out(tmp_path):
     assert rows[1]["start"] == pytest.approx(2.4) and rows[1]["seconds"] == pytest.approx(0.64)
 
 
+def test_words_have_the_frames_in_which_their_tokens_are_emitted(tmp_path):
+    """Syllables are emitted for 80 ms, every 200 ms; a phrase in brackets is not said."""
+    text = "今天的气（我们去）真好。"
+    (row,) = make_rows(tmp_path, text, speak(0.4, "jin1 tian1 de5 qi4 zhen1 hao3", 0.4, start=10.0))
+    assert [word for word, _ in row["words"]] == ["今", "天", "的", "气（", "真", "好。"]
+    tokens = [token for _, tokens in row["words"] for token in tokens]
+    assert [token[:3] for token in tokens[:2]] == [["jin1", 10400, 10480], ["tian1", 10600, 10680]]
+    assert all(score > 0.99 for *_, score in tokens)
+
+
 def test_another_syllable_lowers_the_score_and_unwritten_syllables_too(tmp_path):
     changed = SPOKEN[FIRST].replace("hao3", "ba5")
     (row,) = make_rows(tmp_path, FIRST, speak(0.4, changed, 0.4))

@@ -1,0 +1,129 @@
+"""Writes when words are spoken as TextGrid (for Praat), CTM (for sclite), JSON, SRT and WebVTT."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from estimator_asr.serving.alignment import word_times
+from estimator_asr.serving.transcripts import captions, recordings
+from tfrecord_builder.data import syllables, vocabulary
+from tfrecord_builder.storage import files
+
+
+def write(
+    recording: recordings.RecordingFile,
+    rows: Sequence[Mapping],
+    formats: Iterable[str],
+    token_type: str,
+    directory: str,
+) -> None:
+    """Writes directory/NAME.EXTENSION in each of the formats; if there are no rows, removes these files.
+
+    `rows` are those of segments.make_rows that have words, in chronological order.
+    """
+    name = re.sub(r"(^|/)\.\.(?=/)", r"\1__", recording.name).lstrip("/")  # stays within the directory
+    for extension, render in map(FORMATS.__getitem__, formats):
+        path = os.path.join(directory, f"{name}.{extension}")
+        if rows:
+            recordings.save(path, render(recording._replace(name=name), rows, token_type))
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                files.remove(path)
+
+
+def _list_words(rows) -> list[dict]:
+    """Returns the words that are more than punctuation."""
+    utterances = word_times.list_utterances(rows)
+    return [word for utterance in utterances for word in utterance["words"] if word["text"]]
+
+
+def _to_text_grid(recording, rows, token_type) -> str:
+    """Returns a short text file: https://www.fon.hum.uva.nl/praat/manual/TextGrid_file_formats.html"""
+    words = _list_words(rows)
+    end = max(words[-1]["end"], recordings.total_seconds([recording]) or 0)
+    tiers = _make_tiers(words, token_type)
+    lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "0", f"{end:.3f}", "<exists>"]
+    lines.append(f"{len(tiers)}")
+    for name, tier in tiers.items():
+        intervals = list(_fill(tier, end))
+        lines += ['"IntervalTier"', f'"{name}"', "0", f"{end:.3f}", f"{len(intervals)}"]
+        for start, stop, text in intervals:
+            escaped = text.replace('"', '""')
+            lines += [f"{start:.3f}", f"{stop:.3f}", f'"{escaped}"']
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _make_tiers(words, token_type) -> dict[str, list[tuple[float, float, str]]]:
+    tokens = [(item["start"], item["end"], item["token"]) for word in words for item in word["tokens"]]
+    tiers = {"hanzi": [(word["start"], word["end"], word["text"]) for word in words]}
+    if token_type != "character":
+        tiers["syllables"] = tokens
+    if token_type == "initial_final":
+        tiers["syllables"] = _join_initials(tokens)
+        tiers["initials"] = [token for token in tokens if token[2] in syllables.INITIALS]
+        tiers["finals"] = [token for token in tokens if re.fullmatch(syllables.FINAL, token[2])]
+    return tiers
+
+
+def _join_initials(tokens) -> list[tuple[float, float, str]]:
+    """Joins initials with the finals after them."""
+    separator, rules = vocabulary.JOININGS["initial_final"]
+    joined = separator.join(text for *_, text in tokens)
+    for pattern, replacement in rules:
+        joined = re.sub(pattern, replacement, joined)
+    is_initial = [text in syllables.INITIALS for *_, text in tokens]
+    starts = [start for (start, *_), after_initial in zip(tokens, [False, *is_initial]) if not after_initial]
+    ends = [end for (_, end, _), initial in zip(tokens, is_initial) if not initial]
+    return list(zip(starts, ends, joined.split(" ")))
+
+
+def _fill(tier, end) -> Iterator[tuple[float, float, str]]:
+    """Yields the intervals of a tier from 0 to `end`, with empty ones between them."""
+    place = 0.0
+    for start, stop, text in [*tier, (end, end, "")]:
+        if start > place:
+            yield place, start, ""
+        if stop > start:
+            yield start, stop, text
+        place = stop
+
+
+def _to_ctm(recording, rows, token_type) -> str:
+    """Returns lines for NIST's sclite: file, channel, start, duration, word and confidence."""
+    lines = []
+    for word in _list_words(rows):
+        name, text = re.sub(r"\s", "_", recording.name), re.sub(r"\s", "", word["text"])
+        times = f"{word['start']:.3f} {word['end'] - word['start']:.3f}"
+        lines.append(f"{name} 1 {times} {text} {word['score']:.3f}\n")
+    return "".join(lines)
+
+
+def _to_json(recording, rows, token_type) -> str:
+    result = {"file": recording.path, "utterances": word_times.list_utterances(rows)}
+    return json.dumps(result, ensure_ascii=False, indent=1) + "\n"
+
+
+def _make_segment(row) -> captions.TranscriptSegment:
+    """Returns an utterance with the times in which CTC emits its words, as captions expects them."""
+    offset = row["start"]
+    characters = [
+        {"character": text, "start": tokens[0][1] / 1000 - offset, "end": tokens[-1][2] / 1000 - offset}
+        for text, tokens in row["words"]
+    ]
+    transcript = captions.join_texts([text for text, _ in row["words"]])
+    result = {"transcript": transcript, "characters": characters}
+    return captions.TranscriptSegment(offset, offset + row["seconds"], result)
+
+
+# Extension and function of each format.
+FORMATS = {
+    "textgrid": ("TextGrid", _to_text_grid),
+    "ctm": ("ctm", _to_ctm),
+    "json": ("json", _to_json),
+    "srt": ("srt", lambda recording, rows, token_type: captions.to_srt([*map(_make_segment, rows)])),
+    "vtt": ("vtt", lambda recording, rows, token_type: captions.to_vtt([*map(_make_segment, rows)])),
+}

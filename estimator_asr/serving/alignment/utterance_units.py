@@ -1,0 +1,69 @@
+"""Recognises the utterances of a corpus, in units of many utterances that form common batches."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.alignment import forced_alignment
+from estimator_asr.serving.transcripts import captions, pauses, transcriber
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+from tfrecord_builder.building import resumable
+
+_MAX_SECONDS = 300.0  # longer utterances cannot be aligned; see forced_alignment
+
+
+class UtteranceWriter(recording_units.RecordingWriter):
+    """Recognises the utterances in each unit, and writes their rows, with the duration in seconds.
+
+    Here, `keep` takes a list of utterances and what was heard in each, and returns the values to add to the
+    rows, as suspects.check does.
+    """
+
+    item = "utt"
+    min_unit_size = 100
+
+    def make(
+        self, unit: recording_units.RecordingUnit, path: str, on_progress: resumable.OnProgress
+    ) -> resumable.ShardReceipt:
+        versions = [recording_units.load_export(*export) for export in self.exports]
+        sample_rate = versions[0].info.frontend.sample_rate
+        rows = [{"signature": signature, "problem": ""} for _, signature in unit.signed]
+        segments: list[list[captions.TranscriptSegment]] = [[] for _ in rows]
+        owners: list[int] = []  # the utterance of each piece
+        pieces = _read_pieces(unit, sample_rate, rows, owners, on_progress)
+        batches = transcriber.recognise_pieces(self.find_model(versions), pieces, sample_rate)
+        for segment, owner in zip(itertools.chain.from_iterable(batches), owners):
+            segments[owner].append(segment)
+        good = [number for number, row in enumerate(rows) if not row["problem"]]
+        utterances = [unit.signed[number][0].utterance for number in good]
+        heard = [forced_alignment.join_segments(segments[number]) for number in good]
+        for number, values in zip(good, self.keep(utterances, heard)):
+            rows[number].update(values)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(row)}\n" for row in rows)
+        notes = [f"error: {row['problem']}" for row in rows if row["problem"]]
+        return resumable.ShardReceipt(unit.file, len(good), notes=notes)
+
+
+def _read_pieces(unit, sample_rate, rows, owners, on_progress) -> Iterator[pauses.Piece]:
+    """Yields the utterances' audio; notes the owner of each piece, and seconds or a problem in each row."""
+    for number, (recording, signature) in enumerate(unit.signed):
+        utterance = recording.utterance
+        segment = utterance.start_seconds, utterance.seconds, utterance.channel
+        try:
+            recording_units.check_unchanged(recording, signature)
+            waveform = audio_files.read_audio(recording.path, sample_rate, _MAX_SECONDS, *segment)
+        except errors.UserError as error:
+            rows[number]["problem"] = f"{utterance.utterance_id}: {error}"
+            continue
+        except OSError as error:
+            raise errors.store_failed(recording.path, error) from error
+        rows[number]["seconds"] = round(len(waveform) / sample_rate, 3)
+        for piece in pauses.cut([waveform], sample_rate):
+            owners.append(number)
+            yield piece
+        on_progress(number + 1, 0)

@@ -1,0 +1,205 @@
+"""python -m estimator_asr.align for a corpus: an untrained model, and transcripts made of what it hears."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import types
+
+import numpy as np
+import programs
+import pytest
+import soundfile
+
+from estimator_asr import align
+from estimator_asr.exporting.saved_model import recogniser
+from estimator_asr.serving import recording_units
+from estimator_asr.serving.alignment import corpus_check, utterance_units
+from tfrecord_builder import errors
+from tfrecord_builder.audio import audio_files
+
+HANZI = {"hao3": "好", "ma5": "吗", "ni3": "你", "shi4": "是", "tian1": "天"}
+RATE = 16000
+NUM_UTTERANCES = 8
+
+
+@pytest.fixture(scope="module")
+def version(tiny_export):
+    return recogniser.load_version(tiny_export.version_dir)
+
+
+@pytest.fixture(autouse=True)
+def _load_once(tiny_export, version, monkeypatch):
+    monkeypatch.setattr(recogniser, "load_version", {tiny_export.version_dir: version}.get)
+    recording_units.load_export.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def texts(tiny_export, version):
+    """Waveforms, and the hanzi that the model hears in them."""
+    waveforms = [each[-1] for each in tiny_export.utterances.values()]
+    joined = np.concatenate(waveforms * (1 + 30 * RATE // sum(map(len, waveforms))))
+    heard = []
+    for number in range(NUM_UTTERANCES):
+        waveform = joined[number * 2 * RATE :][: (2 * RATE + 3000 * number)]
+        result = version.find("waveform").run({"waveform": waveform[None], "num_samples": [len(waveform)]})
+        hanzi = "".join(HANZI.get(token, "") for token in result["greedy_pinyin"][0].split())
+        heard.append((waveform, hanzi))
+    return heard
+
+
+@pytest.fixture
+def corpus(tiny_export, texts, tmp_path):
+    """A corpus whose utterance u3 has a silent recording, and the flags of align."""
+    (tmp_path / "corpus").mkdir()
+    rows = ["id\taudio\ttext"]
+    for number, (waveform, hanzi) in enumerate(texts):
+        samples = 0 * waveform if number == 3 else waveform
+        soundfile.write(tmp_path / "corpus" / f"{number}.wav", samples, RATE, subtype="PCM_16")
+        rows.append(f"u{number}\t{number}.wav\t{hanzi}")
+    flags = {"saved_model": tiny_export.export_dir, "corpus_dir": (str(tmp_path / "corpus"),)}
+    flags["output_dir"] = str(tmp_path / "out")
+    write_manifest(tmp_path, rows)
+    return types.SimpleNamespace(path=tmp_path, rows=rows, flags=flags)
+
+
+def write_manifest(path, rows):
+    (path / "corpus" / "manifest.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def run(corpus, **changed):
+    return align.main(align.AlignConfig(**{**corpus.flags, **changed}))
+
+
+def read_table(corpus, name):
+    header, *lines = [
+        line.split("\t") for line in (corpus.path / "out" / name).read_text(encoding="utf-8").splitlines()
+    ]
+    return [dict(zip(header, line)) for line in lines]
+
+
+def test_scores_suspects_and_a_page(corpus, texts, capsys):
+    assert run(corpus, min_score=0.0) == 0
+    scores, found = (read_table(corpus, name) for name in ("scores.tsv", "suspects.tsv"))
+    assert [row["id"] for row in scores] == [f"u{number}" for number in range(NUM_UTTERANCES)]
+    for number, (row, (waveform, hanzi)) in enumerate(zip(scores, texts)):
+        assert row["audio"] == str(corpus.path / "corpus" / f"{number}.wav") and row["text"] == hanzi
+        assert float(row["duration"]) == pytest.approx(len(waveform) / RATE, abs=0.001)
+        assert len(row["tokens"].split()) == len(hanzi)
+        assert number == 3 or float(row["score"]) > 0.6  # some tokens that are heard are not written
+    columns = ["id", "audio", "start", "duration", "score", "fault", "text", "heard", "words"]
+    assert list(found[0]) == columns and "u3" in {row["id"] for row in found}
+    page = (corpus.path / "out" / "suspects.html").read_text(encoding="utf-8")
+    assert page.count("<audio") == len(found) and page.count("data:audio/mpeg") == len(found)
+    assert f"{len(found)} of {NUM_UTTERANCES} utterances are suspicious: " in capsys.readouterr().out
+
+
+def test_suspects_come_worst_first_and_another_minimum_recognises_nothing_again(corpus, monkeypatch):
+    assert run(corpus, min_score=0.0) == 0
+    monkeypatch.setattr(recogniser, "load_version", None)
+    recording_units.load_export.cache_clear()
+    assert run(corpus, min_score=1.0) == 0
+    found = read_table(corpus, "suspects.tsv")
+    below = [row for row in read_table(corpus, "scores.tsv") if float(row["score"]) < 1]
+    assert len(found) == len(below) and {row["id"] for row in found} == {row["id"] for row in below}
+    scores = [float(row["score"]) for row in found]
+    assert scores == sorted(scores) and "unclear" in {row["fault"] for row in found}
+
+
+def test_only_a_changed_transcript_is_recognised_again(corpus, monkeypatch):
+    assert run(corpus) == 0
+    before = {row["id"]: row for row in read_table(corpus, "scores.tsv")}
+    read, names = audio_files.read_audio, []
+    monkeypatch.setattr(
+        audio_files,
+        "read_audio",
+        lambda path, *rest: names.append(os.path.basename(path)) or read(path, *rest),
+    )
+    monkeypatch.setattr(corpus_check, "clips", types.SimpleNamespace(embed=lambda shown, names: {}))
+    corpus.rows[2] = f"{corpus.rows[2][:-2]}天天"
+    write_manifest(corpus.path, corpus.rows)
+    assert run(corpus) == 0 and names == ["1.wav"]
+    after = {row["id"]: row for row in read_table(corpus, "scores.tsv")}
+    assert {name for name in after if after[name] != before[name]} == {"u1"}
+
+
+def test_segments_of_one_recording_are_scored_as_they_are_alone(corpus, texts):
+    assert run(corpus) == 0
+    alone = [(row["score"], row["heard"]) for row in read_table(corpus, "scores.tsv")]
+    waveforms = [0 * waveform if number == 3 else waveform for number, (waveform, _) in enumerate(texts)]
+    soundfile.write(corpus.path / "corpus" / "all.wav", np.concatenate(waveforms), RATE, subtype="PCM_16")
+    rows, start = ["id\taudio\ttext\tstart\tduration"], 0.0
+    for number, (waveform, (_, hanzi)) in enumerate(zip(waveforms, texts)):
+        rows.append(f"u{number}\tall.wav\t{hanzi}\t{start}\t{len(waveform) / RATE}")
+        start += len(waveform) / RATE
+    write_manifest(corpus.path, rows)
+    assert run(corpus) == 0
+    assert [(row["score"], row["heard"]) for row in read_table(corpus, "scores.tsv")] == alone
+
+
+def test_a_recording_that_cannot_be_read_is_named_and_the_others_are_scored(corpus, capsys):
+    (corpus.path / "corpus" / "4.wav").write_bytes(b"no audio")
+    (corpus.path / "corpus" / "5.wav").unlink()
+    assert run(corpus) == 1
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    assert [line[:9] for line in lines] == ["error: u4", "error: u5"] and "does not exist" in lines[1]
+    assert {row["id"] for row in read_table(corpus, "scores.tsv")} == {"u0", "u1", "u2", "u3", "u6", "u7"}
+
+
+def test_a_store_that_fails_ends_the_run(corpus, monkeypatch):
+    def fail(path, *rest):
+        raise OSError(5, "Input/output error", path)
+
+    monkeypatch.setattr(audio_files, "read_audio", fail)
+    with pytest.raises(errors.UserError, match="0.wav.*Input/output error"):
+        run(corpus)
+
+
+def test_transcripts_in_another_language_write_nothing(corpus):
+    header, *rows = (row.split("\t") for row in corpus.rows)
+    write_manifest(
+        corpus.path, ["\t".join(each) for each in (header, *([*row[:2], "weather"] for row in rows))]
+    )
+    message = (
+        r"the transcripts do not match the speech: only 0% of the tokens agree on average \(minimum: 10%\)"
+    )
+    with pytest.raises(errors.UserError, match=message):
+        run(corpus)
+    assert os.listdir(corpus.path / "out") == [".align"]
+
+
+def test_sources_exclude_each_other(corpus):
+    for changed in ({"audio_dir": "a", "text_dir": "b"}, {"data_dir": ("d",)}, {"corpus_dir": ()}):
+        with pytest.raises(errors.UserError, match="--text_dir, or --pairs, or --corpus_dir, or --data_dir"):
+            run(corpus, **changed)
+    with pytest.raises(errors.UserError, match="--format works only with recordings and texts; omit it"):
+        run(corpus, format=("srt",))
+
+
+def test_an_export_of_an_earlier_release_is_refused(corpus, version, monkeypatch):
+    old = {name: value for name, value in version.definitions.items() if name != "log_probs"}
+    monkeypatch.setattr(
+        recogniser, "load_version", lambda path: dataclasses.replace(version, definitions=old)
+    )
+    with pytest.raises(errors.UserError, match="without the signature log_probs; export the model again"):
+        run(corpus)
+
+
+@pytest.mark.long
+def test_two_workers_and_data_directories_give_the_same_table(corpus, tiny_export, monkeypatch):
+    words = [
+        f"--corpus_dir={corpus.path / 'corpus'}",
+        f"--output_dir={corpus.path / 'data'}",
+        "--num_workers=1",
+    ]
+    assert programs.run("tfrecord_builder.build", *words, "--max_rejected=1").returncode == 0
+    monkeypatch.setattr(utterance_units.UtteranceWriter, "min_unit_size", 2)
+    assert run(corpus) == 0
+    alone = read_table(corpus, "scores.tsv")
+    data = {"corpus_dir": (), "data_dir": (str(corpus.path / "data"),)}
+    assert run(corpus, **data, output_dir=str(corpus.path / "out2"), num_workers=2) == 0
+    corpus.path.joinpath("out").rename(corpus.path / "out1")
+    corpus.path.joinpath("out2").rename(corpus.path / "out")
+    rows = read_table(corpus, "scores.tsv")
+    assert sorted(row["id"] for row in rows) == [row["id"] for row in alone]  # also what build rejected
+    assert sorted(rows, key=lambda row: row["id"]) == alone

@@ -1,0 +1,155 @@
+"""Files with the times of words, read by other programs' rules."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+import soundfile
+
+from estimator_asr.serving.alignment import time_files
+from estimator_asr.serving.transcripts import recordings
+
+ROWS = [
+    {
+        "start": 0.3,
+        "seconds": 1.5,
+        "text": "我有5%，",
+        "score": 0.9,
+        "words": [
+            ["我", [["wo3", 400, 440, 1.0]]],
+            ["有", [["you3", 600, 640, 0.9]]],
+            ["5%，", [["bai3", 800, 840, 0.8], ["fen1", 1000, 1040, 0.6]]],
+        ],
+    },
+    {
+        "start": 4.6,
+        "seconds": 1.0,
+        "text": '"Hi"',
+        "score": 0.5,
+        "words": [['"Hi"', [["h", 5000, 5040, 0.5], ["i", 5120, 5160, 0.5]]]],
+    },
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Returns a function that writes a file for a recording of 8 s, and returns its text."""
+    soundfile.write(tmp_path / "a.wav", np.zeros(8 * 16000), 16000, subtype="PCM_16")
+
+    def write(format, rows=ROWS, token_type="syllable", name="sub/a b"):
+        recording = recordings.RecordingFile(str(tmp_path / "a.wav"), name)
+        time_files.write(recording, rows, [format], token_type, str(tmp_path / "times"))
+        (path,) = (path for path in tmp_path.glob("times/**/*") if path.is_file())
+        return path.read_text(encoding="utf-8")
+
+    return write
+
+
+def read_text_grid(path):
+    """Returns the tiers that praatio reads: (start, end, label) of each interval, also of empty ones."""
+    textgrid = pytest.importorskip("praatio.textgrid")
+    grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True, reportingMode="error")
+    assert grid.minTimestamp == 0 and grid.maxTimestamp == 8
+    return {name: [tuple(entry) for entry in grid.getTier(name).entries] for name in grid.tierNames}
+
+
+def test_praat_reads_words_and_syllables(write, tmp_path):
+    write("textgrid")
+    assert read_text_grid(tmp_path / "times" / "sub" / "a b.TextGrid") == {
+        "hanzi": [
+            (0, 0.3, ""),
+            (0.3, 0.54, "我"),
+            (0.54, 0.74, "有"),
+            (0.74, 1.22, "5%"),
+            (1.22, 4.9, ""),
+            (4.9, 5.34, "Hi"),
+            (5.34, 8, ""),
+        ],
+        "syllables": [
+            (0, 0.3, ""),
+            (0.3, 0.54, "wo3"),
+            (0.54, 0.74, "you3"),
+            (0.74, 0.94, "bai3"),
+            (0.94, 1.22, "fen1"),
+            (1.22, 4.9, ""),
+            (4.9, 5.092, "h"),
+            (5.092, 5.34, "i"),
+            (5.34, 8, ""),
+        ],
+    }
+
+
+def test_praat_reads_quotation_marks(write, tmp_path):
+    write("textgrid", [{**ROWS[1], "words": [['a"b', ROWS[1]["words"][0][1]]]}], "character")
+    tiers = read_text_grid(tmp_path / "times" / "sub" / "a b.TextGrid")
+    assert list(tiers) == ["hanzi"] and tiers["hanzi"][1] == (4.9, 5.34, 'a"b')
+
+
+def test_initials_and_finals_have_tiers_of_their_own(write, tmp_path):
+    tokens = ("zh", 400), ("ong1", 480), ("iou3", 640), ("x", 840), ("ve2", 920), ("A", 1080)
+    timed = [[token, start, start + 40, 1.0] for token, start in tokens]
+    words = [["中", timed[:2]], ["有", timed[2:3]], ["学", timed[3:5]], ["A", timed[5:]]]
+    write("textgrid", [{**ROWS[0], "words": words}], "initial_final")
+    tiers = read_text_grid(tmp_path / "times" / "sub" / "a b.TextGrid")
+    labels = {name: [label for *_, label in tier if label] for name, tier in tiers.items()}
+    assert labels == {
+        "hanzi": ["中", "有", "学", "A"],
+        "syllables": ["zhong1", "you3", "xue2", "A"],
+        "initials": ["zh", "x"],
+        "finals": ["ong1", "iou3", "ve2"],
+    }
+    assert [entry for entry in tiers["syllables"] if entry[2]][:2] == [
+        (0.3, 0.596, "zhong1"),
+        (0.596, 0.78, "you3"),
+    ]
+    assert tiers["initials"][1] == (0.3, 0.468, "zh") and tiers["finals"][1] == (0.468, 0.596, "ong1")
+
+
+def test_sclite_reads_file_channel_start_duration_word_and_confidence(write):
+    """The definition of ctm in NIST's SCTK, doc/infmts.htm: lines are sorted by file, channel and start."""
+    assert write("ctm") == (
+        "sub/a_b 1 0.300 0.240 我 1.000\n"
+        "sub/a_b 1 0.540 0.200 有 0.900\n"
+        "sub/a_b 1 0.740 0.480 5% 0.700\n"
+        "sub/a_b 1 4.900 0.440 Hi 0.500\n"
+    )
+
+
+def test_json_has_utterances_words_and_tokens(write, tmp_path):
+    result = json.loads(write("json"))
+    assert list(result) == ["file", "utterances"] and result["file"] == str(tmp_path / "a.wav")
+    first, second = result["utterances"]
+    assert (first["start"], first["end"], first["text"], first["score"]) == (0.3, 1.22, "我有5%，", 0.9)
+    assert [word["text"] for word in first["words"]] == ["我", "有", "5%"]
+    assert second["words"][0]["tokens"][0] == {"start": 4.9, "end": 5.092, "token": "h", "score": 0.5}
+
+
+def test_captions_have_the_text_as_it_is_written(write):
+    """They begin 0.2 s before the first emission, and end 0.4 s after the last one or with the utterance."""
+    assert re.findall("(.+) --> (.+)\n(.+)", write("srt")) == [
+        ("00:00:00,300", "00:00:01,440", "我有5%，"),
+        ("00:00:04,800", "00:00:05,600", '"Hi"'),
+    ]
+
+
+def test_web_captions(write):
+    assert write("vtt").startswith("WEBVTT\n\n00:00:00.300 --> 00:00:01.440\n我有5%，\n\n")
+
+
+@pytest.mark.parametrize(
+    "name, path", [("/data/a", "data/a.ctm"), ("../x/a", "__/x/a.ctm"), ("a..b/c", "a..b/c.ctm")]
+)
+def test_files_stay_within_the_directory(write, tmp_path, name, path):
+    write("ctm", name=name)
+    assert (tmp_path / "times" / path).exists()
+
+
+def test_without_utterances_the_files_of_an_earlier_run_are_removed(write, tmp_path):
+    write("json")
+    recording = recordings.RecordingFile(str(tmp_path / "a.wav"), "sub/a b")
+    for formats in (["ctm", "json"], ["json"]):  # the second time there is nothing to remove
+        time_files.write(recording, [], formats, "syllable", str(tmp_path / "times"))
+    assert [path for path in tmp_path.glob("times/**/*") if path.is_file()] == []

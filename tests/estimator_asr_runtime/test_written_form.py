@@ -1,0 +1,225 @@
+"""The written form of numbers, on the table of docs/written-form.tsv and on random text."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+
+import paths
+import pytest
+import written_texts
+
+from estimator_asr_runtime import errors, written_form
+
+Piece = written_form.Piece
+TABLE = written_texts.read_table()
+NODE_PROGRAM = """
+import { readFileSync } from "fs";
+const { WrittenForm } = await import(process.argv[2]);
+const form = new WrittenForm(JSON.parse(readFileSync(process.argv[3])));
+const write = (text) => [form.rewrite(text).map((each) => [each.written, each.start, each.end]),
+  form.settledLength(text), form.write(text)];
+console.log(JSON.stringify(JSON.parse(readFileSync(process.argv[4])).map(write)));
+"""
+
+
+@pytest.fixture(scope="module")
+def form():
+    return written_form.load()
+
+
+def test_table(form):
+    assert len(TABLE) >= 300
+    assert {phrase: form.write(phrase) for phrase in TABLE} == TABLE
+
+
+def test_written_text_stays(form):
+    """Digits that are already in a text do not change, nor does the text around them."""
+    for text in TABLE.values():
+        assert form.write(text) == text
+
+
+@pytest.mark.parametrize(
+    ("spoken", "written"),
+    [
+        ("一百十五", "115"),
+        ("三千零五十", "3050"),
+        ("一百万零五", "1000005"),
+        ("九百九十九万九千九百九十九", "9999999"),
+        ("一千万零五百", "1000万零500"),
+        ("一亿二千三百四十五万六千七百八十九", "1亿2345万6789"),
+        ("二十三亿零五", "23亿零5"),
+        ("五十一定", "50一定"),
+    ],
+)
+def test_cardinals(form, spoken, written):
+    assert form.write(spoken) == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "三十一二个",
+        "一百五六十",
+        "四至五千元",
+        "晚上一点都没睡",
+        "少给一点零钱",
+        "这一世纪性的问题",
+        "思想统一到这里",
+        "有好几十个",
+        "十一全家去",
+        "神舟十五号",
+    ],
+)
+def test_text_that_stays(form, text):
+    assert form.write(text) == text
+
+
+def test_pieces_name_the_characters_they_come_from(form):
+    assert form.rewrite("增长百分之十二点五，下午三点半见") == [
+        Piece("增长", 0, 2),
+        Piece("12.5%", 2, 9),
+        Piece("，下午", 9, 12),
+        Piece("3", 12, 13),
+        Piece("点半见", 13, 16),
+    ]
+    assert form.rewrite("a 三二零") == [Piece("A", 0, 1), Piece("", 1, 2), Piece("320", 2, 5)]
+    assert form.rewrite("") == []
+
+
+def test_pieces_cover_the_text(form):
+    for text in written_texts.make_texts(seed=1, count=500):
+        pieces = form.rewrite(text)
+        assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
+        assert pieces[-1].end == len(text)
+        assert "".join(piece.written for piece in pieces) == form.write(text)
+
+
+@pytest.mark.parametrize("mark", "，。？！、；：")
+def test_no_number_crosses_a_mark(form, mark):
+    assert form.write(f"三百{mark}二十") == f"300{mark}20"
+    assert form.write(f"电话一三八{mark}零零一三") == f"电话138{mark}0013"
+
+
+@pytest.mark.parametrize(
+    ("text", "settled"),
+    [
+        ("今天天气", 4),
+        ("二零二六年", 0),  # 年 may be followed by 级
+        ("他等了二十", 3),  # 二十 may become 二十一 or 二十多
+        ("他等了二十分钟，", 8),
+        ("电话一三八零零", 2),
+    ],
+)
+def test_settled_length(form, text, settled):
+    assert form.settled_length(text) == settled
+
+
+def test_settled_text_does_not_change(form):
+    for text in written_texts.make_texts(seed=2, count=250):
+        final, previous = form.write(text), 0
+        for length in range(len(text) + 1):
+            prefix = text[:length]
+            settled = form.settled_length(prefix)
+            pieces = [piece for piece in form.rewrite(prefix) if piece.end <= settled]
+            assert final.startswith(form.write(prefix[:settled])), (text, prefix, settled)
+            assert final.startswith("".join(piece.written for piece in pieces)), (text, prefix, settled)
+            assert previous <= settled <= length, (text, prefix)
+            previous = settled
+
+
+def test_rules_start_with_the_listed_characters(form):
+    """Only characters in "starts" are tried, so no rule may match anywhere else."""
+    with open(written_form.PATH, encoding="utf-8") as file:
+        start = re.compile(json.load(file)["starts"])
+    for text in written_texts.make_texts(seed=3, count=300):
+        for position in range(len(text)):
+            if not start.match(text, position):
+                assert form._apply(text, position) == (position + 1, []), (text, position)
+
+
+def test_settled_text_of_sentences_is_close_to_the_end(form):
+    sentences = list(TABLE)[-18:]
+    lags = [
+        length - form.settled_length(text[:length])
+        for text in sentences
+        for length in range(1, len(text) + 1)
+    ]
+    assert sum(lags) / len(lags) < 3
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "一",
+        "零",
+        "一十",
+        "一点",
+        "一到",
+        "一百",
+        "a ",
+        "a一",
+        "三点五",
+        "百分之",
+        "几百",
+        "一块",
+        "第一",
+        "一个",
+    ],
+)
+def test_time_is_linear(form, part):
+    seconds = [_measure(form, part * (size // len(part))) for size in (2_000, 16_000)]
+    assert seconds[1] < 8 * 4 * max(seconds[0], 0.005)
+
+
+def _measure(form, text: str) -> float:
+    start = time.process_time()
+    form.rewrite(text)
+    form.settled_length(text)
+    return time.process_time() - start
+
+
+def test_a_long_string_of_digits(form):
+    start = time.process_time()
+    assert form.write("一" * 100_000) == "1" * 100_000
+    assert form.settled_length("一" * 100_000) == 0
+    assert time.process_time() - start < 2
+
+
+def test_speed(form):
+    """At least 20,000 characters per second where every second word is a number."""
+    text = "，".join(TABLE)
+    seconds = min(_measure(form, text) for _ in range(3)) / 2  # rewrites twice
+    assert len(text) / seconds > 20_000
+
+
+def test_javascript_gives_the_same_pieces(form, tmp_path):
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    texts = [*TABLE, *written_texts.make_texts(seed=4, count=500)]
+    shutil.copy(
+        paths.ROOT / "estimator_asr_runtime/web/shared/written_form.js", tmp_path / "written_form.mjs"
+    )
+    (tmp_path / "program.mjs").write_text(NODE_PROGRAM, encoding="utf-8")
+    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    names = [str(tmp_path / name) for name in ("program.mjs", "written_form.mjs")]
+    command = ["node", *names, written_form.PATH, str(tmp_path / "texts.json")]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, timeout=120)
+    for text, result in zip(texts, json.loads(done.stdout), strict=True):
+        pieces = [list(piece) for piece in form.rewrite(text)]
+        assert result == [pieces, form.settled_length(text), form.write(text)], text
+
+
+def test_rules_of_another_release(tmp_path):
+    path = tmp_path / "written_form.json"
+    path.write_text('{"layout": 2}', encoding="utf-8")
+    with pytest.raises(errors.UserError, match="was written by another release; export the model again"):
+        written_form.load(str(path))
+    path.write_text("[", encoding="utf-8")
+    with pytest.raises(errors.UserError, match=r"cannot be read \(.*\); export the model again"):
+        written_form.load(str(path))
+    with pytest.raises(errors.UserError, match="cannot be read"):
+        written_form.load(str(tmp_path / "missing.json"))
