@@ -58,7 +58,10 @@ def build_with_workers(
 
 
 def _write(
-    shards: Sequence[sharding.PlannedShard], settings: sharding.Settings, directory: str, num_workers: int
+    shards: Sequence[sharding.PlannedShard],
+    settings: sharding.RecordSettings,
+    directory: str,
+    num_workers: int,
 ) -> list[shard_statistics.ShardStatistics]:
     """Writes the shards; if there is one worker, runs it in a separate process."""
     arguments = (shards, shard_writer.RecordWriter(directory, settings), num_workers)
@@ -84,7 +87,7 @@ def read_features(path: str) -> list:
 @functools.cache
 def _plan(
     recordings: tuple[corpus.SpokenFile, ...], directory: str
-) -> tuple[sharding.PlannedShard, sharding.Settings]:
+) -> tuple[sharding.PlannedShard, sharding.RecordSettings]:
     """Labels and plans before the timing starts, as a build does before its workers start."""
     found = (_make_item(index, recording) for index, recording in enumerate(recordings))
     (only,) = _write_plan(found, 1, directory)
@@ -113,12 +116,12 @@ def _make_labels(recording: corpus.SpokenFile) -> labelling.Labels:
     return labelling.Labels("".join(recording.tokens), recording.tokens, recording.tokens)
 
 
-def _make_settings(recordings: Sequence[corpus.SpokenFile]) -> sharding.Settings:
+def _make_settings(recordings: Sequence[corpus.SpokenFile]) -> sharding.RecordSettings:
     collector = vocabularies.Collector(labelling.LabelConfig())
     for recording in recordings:
         collector.add(_make_labels(recording), "train")
     saved = vocabularies.make(collector, vocabularies.VocabularyConfig())
-    return sharding.Settings(saved, frontend.FrontendConfig(), "float16", 30.0)
+    return sharding.RecordSettings(saved, frontend.FrontendConfig(), "float16", 30.0)
 
 
 class _PeakOfChildren:

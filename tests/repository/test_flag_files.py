@@ -23,7 +23,7 @@ def parsed(program_answers):
     "module, num_headings, num_shown, num_flags",
     [
         ("estimator_asr.train", 8, 35, 60),
-        ("tfrecord_builder.build", 6, 28, 33),
+        ("tfrecord_builder.build", 6, 28, 34),
         ("estimator_asr.serve", 3, 10, 13),
     ],
 )

@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
 import numpy as np
@@ -15,7 +15,7 @@ import soxr
 from absl import logging
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_stream, containers
+from tfrecord_builder.audio import audio_stream, containers, open_recording
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
@@ -29,7 +29,6 @@ NO_CHANNEL = "no such channel"
 DISK_FAILED = "disk failed"  # the audio file itself may be intact
 
 SILENT_PEAK = 0.0005  # audio with a lower peak (-66 dBFS, or 16 in 16-bit samples) counts as silent
-FORMATS = "WAV, FLAC, Ogg, MP3, AIFF, AU, CAF, MP4, WebM, Matroska, AAC, AMR, WMA or MPEG-TS"
 # Channels cancel out if the variance of their sum is less than CANCELLED times the loudest channel's variance
 # (the mean of two channels is then at least 20 dB quieter than the loudest). The first channel whose variance
 # is at least LOUD times the loudest channel's is then used instead of the mean.
@@ -59,6 +58,7 @@ def read_audio(
     start_seconds: float = 0.0,
     seconds: Optional[float] = None,
     channel: Optional[int] = None,
+    opened: Optional[open_recording.OpenRecording] = None,
 ) -> np.ndarray:
     """Reads all or part of an audio file: WAV, FLAC, Ogg, MP3 or a format that containers.py decodes.
 
@@ -69,6 +69,7 @@ def read_audio(
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
         channel: index of a channel; None: the mean of all channels, or a loud one if they cancel out.
+        opened: if not None, the recording to read; `path` is then used only in messages.
 
     Returns:
         float32 [num_samples], not empty; in [-1, 1], which resampled audio and float files may exceed.
@@ -80,16 +81,17 @@ def read_audio(
     """
     end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
     with contextlib.ExitStack() as stack, _as_audio_error(path):
-        file = stack.enter_context(_open(path))
-        reader, samples = _read_with(
-            lambda reader: reader.read(max_seconds, start_seconds, seconds), file, end_seconds, stack
+        if opened is None:
+            opened = open_recording.OpenRecording(stack.enter_context(open_file(path)), stack)
+        reader, samples = opened.read_with(
+            lambda reader: reader.read(max_seconds, start_seconds, seconds), end_seconds
         )
         if reader.warning:
             logging.warning("%s: %s", path, reader.warning)
         _check_rate(path, reader.sample_rate)
         if len(samples) > max_seconds * reader.sample_rate:
             raise AudioError(f"{path}: audio is longer than {max_seconds:g} s; cut or remove it", TOO_LONG)
-        _check_whole(path, file, reader.problem)
+        _check_whole(path, opened.file, reader.problem)
     waveform = _select_channel(path, samples, channel)
     if reader.sample_rate != sample_rate and len(waveform):
         waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
@@ -119,8 +121,9 @@ class AudioBlocks:
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, _as_audio_error(path):
-            self._file = stack.enter_context(file or _open(path))
-            self._reader, _ = _read_with(lambda reader: reader.look_ahead(), self._file, max_seconds, stack)
+            self._file = stack.enter_context(file or open_file(path))
+            opened = open_recording.OpenRecording(self._file, stack)
+            self._reader, _ = opened.read_with(lambda reader: reader.look_ahead(), max_seconds)
             _check_rate(path, self._reader.sample_rate)
             self._opened = stack.pop_all()
         self.seconds, self.warning = self._reader.seconds, self._reader.warning
@@ -162,26 +165,6 @@ class AudioBlocks:
             for block in self._reader.read_blocks():
                 yield block[num_samples:]
                 num_samples = max(0, num_samples - len(block))
-
-
-def _read_with(read: Callable, file: BinaryIO, max_seconds: float, stack: contextlib.ExitStack) -> tuple:
-    """Returns a reader and the result of read(reader); FFmpeg reads what libsndfile cannot read fully."""
-    try:
-        with audio_stream.noticing_failed_reads(file):
-            reader = audio_stream.AudioReader(file)
-    except soundfile.LibsndfileError:
-        why = f"the file cannot be read as {FORMATS}"
-        name = containers.find_format(lambda count, start: os.pread(file.fileno(), count, start))
-        if not name:
-            raise
-    else:
-        with audio_stream.noticing_failed_reads(file):
-            result = read(reader)
-        if not reader.trailing_audio:
-            return reader, result
-        why, name = reader.trailing_audio, reader.format
-    reader = stack.enter_context(containers.decode(file, name, max_seconds, why))
-    return reader, read(reader)
 
 
 def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> np.ndarray:
@@ -229,7 +212,7 @@ def _as_audio_error(path: str) -> Iterator[None]:
         reason = error.error_string.removeprefix("Error : ").rstrip(".")
         if reason.startswith("File does not exist"):  # libsndfile's message for an MP3 without a whole frame
             reason = "damaged MP3"
-        raise AudioError(f"{path}: the file cannot be read as {FORMATS} ({reason})") from error
+        raise AudioError(f"{path}: the file cannot be read as {open_recording.FORMATS} ({reason})") from error
 
 
 def _check_rate(path: str, rate: int) -> None:
@@ -238,7 +221,7 @@ def _check_rate(path: str, rate: int) -> None:
         raise AudioError(f"{path}: sample rate is {rate} Hz, expected {expected}; copy the file again")
 
 
-def _open(path: str) -> BinaryIO:
+def open_file(path: str) -> BinaryIO:
     """Opens a file for soundfile, which itself would treat *.raw as headerless and require UTF-8 names."""
     try:
         file = files.open_binary(path)

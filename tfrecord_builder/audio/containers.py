@@ -40,6 +40,8 @@ _FRAMES = re.compile(
     rb"|(?P<mp3>\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])[\x10-\xef].{20,2880}?(?P=mp3)",
     re.DOTALL,
 )
+# Formats in which reading a segment takes longer the later it begins.
+SLOW = frozenset([*_STARTS, "aac", "mp3"]) - {"", "ogg", "flac"}
 _JOIN_AS_WAV = "; decode each stream and join the results as WAV"
 _SIGNALS = dict.fromkeys(
     [-signal.SIGXCPU, -signal.SIGALRM], "decoding takes too long; convert the file to WAV or FLAC"
@@ -61,7 +63,7 @@ class ContainerReader:
 
     def __init__(self, process: subprocess.Popen, raw: BinaryIO, why: str, why_damaged: str):
         self._process, self._raw, self.problem = process, raw, ""
-        self._why, self._why_damaged = why, why_damaged
+        self._why, self._why_damaged, self._missing = why, why_damaged, None
         head = process.stdout.readline()
         rate, channels, seconds = head.split() if head[:1].isdigit() else self._finish(head)
         self.sample_rate, self._channels, self.seconds = int(rate), int(channels), float(seconds)
@@ -73,17 +75,32 @@ class ContainerReader:
         """Reads a segment like AudioReader.read; raises DecodingError, or OSError if the disk is full."""
         reader = self._open()
         samples = reader.read(*segment)
-        self.problem = self.problem or reader.problem
+        self.problem = self._wait() or reader.problem
         return samples
 
     def read_blocks(self) -> Iterator:
         """Waits for the process to end, then yields blocks, float32 [num_samples, num_channels]."""
         yield from self._open().read_blocks()
 
+    def is_intact(self) -> bool:
+        """Waits for the process; returns False if it found damage or the end of a truncated file."""
+        with contextlib.suppress(DecodingError):
+            return not self._wait()
+        return False
+
+    @property
+    def decoded_seconds(self) -> float:
+        return os.fstat(self._raw.fileno()).st_size / (4 * self._channels * self.sample_rate)
+
+    def _wait(self) -> str:
+        if self._missing is None:
+            self._missing = self._finish()
+        return self._missing
+
     def _open(self):
         from tfrecord_builder.audio import audio_stream  # imported late because it takes 0.1 s
 
-        self.problem = self._finish()
+        self.problem = self._wait()
         self._raw.seek(0)
         return audio_stream.AudioReader(self._raw, self.sample_rate, self._channels)
 

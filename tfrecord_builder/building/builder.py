@@ -13,6 +13,7 @@ from tfrecord_builder.audio.augmentation import augmentation_config, codecs, cop
 from tfrecord_builder.building import (
     catalog,
     chunks,
+    cutting,
     listing,
     output_directory,
     resumable,
@@ -25,6 +26,7 @@ from tfrecord_builder.corpora import registry
 from tfrecord_builder.data import dataset_info, recordings, schema
 from tfrecord_builder.labels import homophones, labelling, marking, vocabularies
 from tfrecord_builder.program import config_flags
+from tfrecord_builder.storage import files
 
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
@@ -54,6 +56,10 @@ class BuildConfig(config_flags.Checked):
     max_seconds: float = config_flags.setting(30.0, "recordings longer than this are rejected", positive=True)
     max_rejected: float = config_flags.setting(
         0.05, "the build fails if more than this fraction of the utterances is rejected", minimum=0, maximum=1
+    )
+    exclude: str = config_flags.setting(
+        "",
+        "table with a column id of the utterances to leave out, such as suspects.tsv of estimator_asr.align",
     )
     fbank_dtype: str = config_flags.setting(
         "float16", "data type of the stored features", choices=schema.FBANK_DTYPES
@@ -89,13 +95,14 @@ def build(
     sources = copies.find_sources(augmentation)
     if vocabulary_config.vocabulary_dir:
         vocabularies.check_token_type(vocabulary_config.vocabulary_dir, label_config.token_type)
+    excluded = listing.read_excluded(config.exclude)
     shared = (*config.corpus_dir, config.output_dir)
     with (
         dispatch.connect(config.runner, config.num_workers, shared) as run,
         output_directory.reserve(config.output_dir, config.overwrite) as workspace,
     ):
         with catalog.open_new(workspace) as corpus:
-            listing.list_corpus(config.corpus, config.corpus_dir, corpus, config.dev_fraction)
+            listing.list_corpus(config.corpus, config.corpus_dir, corpus, config.dev_fraction, excluded)
             training = corpus.utterances("train")
             bpe_model = vocabularies.make_subwords(label_config, vocabulary_config, training)
             labeller = _make_labeller(config, label_config, bpe_model, corpus)
@@ -109,7 +116,9 @@ def build(
             output_directory.take_over(
                 (recordings.path_of(shard.file) for shard in shards), workspace, directory
             )
-            statistics = run(shards, shard_writer.RecordWriter(directory, settings), title="building")
+            find_cut = _cut(config, frontend_config.sample_rate, corpus, run)
+            writer = shard_writer.RecordWriter(directory, settings, find_cut)
+            statistics = run(shards, writer, title="building")
             corpus.reject(row for shard in statistics for row in shard.rejected)
             summary.check_rejected(config.output_dir, config.max_rejected, corpus)
             info = summary.write(directory, settings, label_config, statistics, corpus, collector.left_out)
@@ -153,16 +162,27 @@ def _make_labeller(
     return marking.MarkLabeller(label_config, homophones.Homophones(counts))
 
 
+def _cut(
+    config: BuildConfig, sample_rate: int, corpus: catalog.Catalog, run: dispatch.RunUnits
+) -> Optional[shard_writer.FindCut]:
+    """Cuts long recordings into utterances; returns a function that finds the waveform of an utterance."""
+    directory = output_directory.scratch_directory(config.output_dir)
+    cutter = cutting.Cutter(directory, sample_rate, config.max_seconds)
+    recordings_to_cut = cutter.plan(corpus)
+    return cutter.find if recordings_to_cut and run(recordings_to_cut, cutter, title="decoding") else None
+
+
 def _make_settings(
     config: BuildConfig,
     frontend_config: frontend.FrontendConfig,
     saved: vocabularies.Vocabularies,
     augmentation: augmentation_config.AugmentationConfig,
     sources: copies.Sources,
-) -> sharding.Settings:
+) -> sharding.RecordSettings:
     features = None if config.corpus in registry.WITHOUT_AUDIO else frontend_config
     copies_sha256 = "" if augmentation.is_plain else resumable.hash_json(sources.describe(augmentation))
-    return sharding.Settings(saved, features, config.fbank_dtype, config.max_seconds, copies_sha256)
+    hashes = copies_sha256, files.sha256(config.exclude) if config.exclude else ""
+    return sharding.RecordSettings(saved, features, config.fbank_dtype, config.max_seconds, *hashes)
 
 
 def _check_text(

@@ -23,6 +23,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
+EXCLUDED = "excluded by --exclude"  # a reason that does not count for --max_rejected
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -30,6 +31,7 @@ PRAGMA cache_size = -65536;
 CREATE TABLE utterances (row INTEGER PRIMARY KEY, id TEXT UNIQUE, split TEXT);
 CREATE TABLE items (id TEXT, split TEXT, sentence BLOB);
 CREATE TABLE rejected (row INTEGER PRIMARY KEY, id TEXT, split TEXT, reason TEXT, audio TEXT);
+CREATE TABLE segments (audio BLOB, start REAL, seconds REAL, channel INTEGER);
 CREATE TABLE groups (digest BLOB, row INTEGER, PRIMARY KEY (digest, row)) WITHOUT ROWID;
 """
 _SENTENCES = f"""
@@ -136,6 +138,14 @@ class Catalog:
             f"UPDATE utterances SET split = ? WHERE row IN ({rows})", ((split, digest) for digest in digests)
         )
 
+    def segments(self) -> Iterator[tuple[str, tuple[manifest.Segment, ...]]]:
+        """Yields (recording, segments) for each recording with at least two different segments."""
+        rows = self._database.execute("SELECT DISTINCT * FROM segments ORDER BY audio, start")
+        for audio, group in itertools.groupby(rows, lambda row: row[0]):
+            segments = tuple(row[1:] for row in group)
+            if len(segments) > 1:
+                yield os.fsdecode(audio), segments
+
     def add_items(self, rows: Iterable[tuple[str, str, bytes]]) -> None:
         """Adds items (utterances or augmented copies); each row is (id, split, sentence hash)."""
         self._database.executemany("INSERT INTO items VALUES (?, ?, ?)", rows)
@@ -193,6 +203,9 @@ class Catalog:
                 f"--corpus_dir: {name} is a duplicate utterance id; "
                 "ids must be unique across all corpus directories."
             ) from None
+        if utterance.audio and utterance.segment[:2] != (0, None):
+            row = (os.fsencode(utterance.audio), *utterance.segment)
+            self._database.execute("INSERT INTO segments VALUES (?, ?, ?, ?)", row)
         return json.dumps(vars(utterance)).encode() + b"\n"
 
     def _count(self, query: str, *values) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import catalog
-from tfrecord_builder.corpora import registry
+from tfrecord_builder.corpora import registry, rows
 from tfrecord_builder.data import manifest
 from tfrecord_builder.labels import normalisation
 from tfrecord_builder.program import progress_bar
@@ -18,20 +18,28 @@ _LIST_SIZE = 10_000  # utterances per list; it is not worth starting a worker fo
 
 
 def list_corpus(
-    layout: str, corpus_dirs: Sequence[str], corpus: catalog.Catalog, dev_fraction: float = 0.0
+    layout: str,
+    corpus_dirs: Sequence[str],
+    corpus: catalog.Catalog,
+    dev_fraction: float = 0.0,
+    excluded: Collection[str] = (),
 ) -> None:
     """Adds the utterances in the directories to the catalog; makes a dev split if dev_fraction is not 0.
 
+    Utterances whose ids are in `excluded` are added only to the rejected utterances.
+
     Raises UserError if a directory cannot be used, there are no utterances, or an id is invalid or duplicate.
     """
-    utterances = registry.list_utterances(layout, corpus_dirs)
+    utterances = _leave_out(excluded, registry.list_utterances(layout, corpus_dirs), corpus)
     remaining = iter(progress_bar.ProgressBar(utterances, unit="utt", desc="listing"))
     while corpus.add_list(itertools.islice(remaining, _LIST_SIZE)):
         pass
     where = ", ".join(corpus_dirs)
     if not corpus.count_utterances():
         raise errors.UserError(
-            f"--corpus_dir: {where} contains no utterances; check --corpus and the corpus files."
+            f"--exclude: the file excludes all utterances in {where}; check the file."
+            if corpus.count_candidates()
+            else f"--corpus_dir: {where} contains no utterances; check --corpus and the corpus files."
         )
     if dev_fraction:
         make_dev_split(corpus, dev_fraction)
@@ -41,6 +49,35 @@ def list_corpus(
             "pass --dev_fraction=0.05 to move part of the train split to dev.",
             where,
         )
+
+
+def read_excluded(path: str) -> frozenset[str]:
+    """Reads the column id of a table, such as suspects.tsv of estimator_asr.align; "" means no table.
+
+    Raises UserError if the table cannot be read or has no such column.
+    """
+    if not path:
+        return frozenset()
+    try:
+        return frozenset(row["id"].strip() for _, row in rows.read_table(path, (("id",),))) - {""}
+    except errors.UserError as error:
+        raise errors.UserError(f"--exclude: {error}") from None
+
+
+def _leave_out(
+    excluded: Collection[str], utterances: Iterable[manifest.Utterance], corpus: catalog.Catalog
+) -> Iterator[manifest.Utterance]:
+    """Yields the utterances that are not excluded, and rejects the others."""
+    unknown = set(excluded)
+    for utterance in utterances:
+        if utterance.utterance_id in excluded:
+            unknown.discard(utterance.utterance_id)
+            corpus.reject([(utterance.utterance_id, utterance.split, catalog.EXCLUDED, utterance.audio)])
+        else:
+            yield utterance
+    if unknown:
+        message = "--exclude: %d ids in the file are not in the corpus: %s"
+        logging.warning(message, len(unknown), errors.list_examples(unknown))
 
 
 def make_dev_split(corpus: catalog.Catalog, fraction: float) -> None:

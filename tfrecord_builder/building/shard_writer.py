@@ -14,23 +14,22 @@ import numpy as np
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, frontend
 from tfrecord_builder.audio.augmentation import effects
-from tfrecord_builder.building import resumable, shard_statistics, sharding
+from tfrecord_builder.building import cutting, resumable, shard_statistics, sharding
 from tfrecord_builder.data import manifest, recordings, schema, vocabulary
 from tfrecord_builder.labels import marking
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
-
-
-class RejectedRecording(Exception):
-    """Raised with the reason why a recording cannot be used; the build counts the rejection and continues."""
+FindCut = Callable[[sharding.LabelledUtterance], Optional[np.ndarray]]  # cutting.Cutter.find
+RejectedRecording = cutting.RejectedRecording
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordWriter(resumable.UnitWriter):
     """Writes shards, as units of work, with a record for each usable item in the shard's .jsonl file."""
 
-    settings: sharding.Settings
+    settings: sharding.RecordSettings
+    find_cut: Optional[FindCut] = None
 
     written_type = shard_statistics.ShardStatistics
 
@@ -49,7 +48,7 @@ class RecordWriter(resumable.UnitWriter):
         with tf.io.TFRecordWriter(os.fsencode(path)) as writer:  # a str would have to be valid UTF-8
             for done, item in enumerate(_read_items(os.path.join(self.directory, shard.file)), 1):
                 try:
-                    record, level = make_record(item, self.settings)
+                    record, level = make_record(item, self.settings, self.find_cut)
                 except RejectedRecording as reason:
                     name, audio = item.utterance.utterance_id, item.utterance.audio
                     statistics.rejected.append([name, shard.split, str(reason), audio])
@@ -63,9 +62,11 @@ class RecordWriter(resumable.UnitWriter):
 
 
 def make_record(
-    item: sharding.LabelledUtterance, settings: sharding.Settings
+    item: sharding.LabelledUtterance, settings: sharding.RecordSettings, find_cut: Optional[FindCut] = None
 ) -> tuple[schema.Record, Optional[shard_statistics.Loudness]]:
     """Returns the record of an item and the loudness of its recording (None for text).
+
+    If find_cut(item) returns the waveform, the recording is not read.
 
     Raises:
         RejectedRecording: the recording cannot be used.
@@ -86,7 +87,7 @@ def make_record(
         return record, None
     try:
         try:
-            return _add_features(record, item, settings)
+            return _add_features(record, item, settings, find_cut and find_cut(item))
         finally:
             _check_unchanged(item)
     except OSError as error:  # always a failed read, because nothing is written here
@@ -100,14 +101,19 @@ def _keep_written(item: sharding.LabelledUtterance) -> str:
     return text if is_kept and marking.has_marks(text) else ""
 
 
-def read_waveform(utterance: manifest.Utterance, sample_rate: int, max_seconds: float) -> np.ndarray:
+def read_waveform(
+    utterance: manifest.Utterance, sample_rate: int, max_seconds: float, cut: Optional[np.ndarray] = None
+) -> np.ndarray:
     """Returns the recording of an utterance, float32 [num_samples], resampled to `sample_rate` in Hz.
+
+    If `cut` is not None, it is returned after the same checks.
 
     Raises RejectedRecording if the recording cannot be used, and UserError if the disk failed.
     """
-    segment = (utterance.start_seconds, utterance.seconds, utterance.channel)
+    waveform = cut
     try:
-        waveform = audio_files.read_audio(utterance.audio, sample_rate, max_seconds, *segment)
+        if waveform is None:
+            waveform = audio_files.read_audio(utterance.audio, sample_rate, max_seconds, *utterance.segment)
     except audio_files.AudioError as error:
         if error.reason == audio_files.DISK_FAILED:
             raise
@@ -128,10 +134,13 @@ def _read_items(path: str) -> Iterator[sharding.LabelledUtterance]:
 
 
 def _add_features(
-    record: schema.Record, item: sharding.LabelledUtterance, settings: sharding.Settings
+    record: schema.Record,
+    item: sharding.LabelledUtterance,
+    settings: sharding.RecordSettings,
+    cut: Optional[np.ndarray],
 ) -> tuple[schema.Record, shard_statistics.Loudness]:
     sample_rate = settings.frontend.sample_rate
-    waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds)
+    waveform = read_waveform(item.utterance, sample_rate, settings.max_seconds, cut)
     if item.variant:
         waveform = effects.apply(waveform, sample_rate, item.variant)
     if len(waveform) > settings.frontend.max_seconds * sample_rate:

@@ -44,7 +44,7 @@ class LabelledUtterance:
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class RecordSettings:
     """The settings that affect every record of a build.
 
     Attributes:
@@ -52,6 +52,7 @@ class Settings:
         fbank_dtype: "float16" or "float32".
         max_seconds: maximum length of a recording before any speed change; longer recordings are rejected.
         augmentation_sha256: hash of the augmentation's flags and files; empty if there is no augmentation.
+        exclude_sha256: hash of the table of excluded utterances; empty if there is no such table.
     """
 
     vocabularies: vocabularies.Vocabularies
@@ -59,6 +60,7 @@ class Settings:
     fbank_dtype: str
     max_seconds: float
     augmentation_sha256: str = ""
+    exclude_sha256: str = ""
 
     def features_sha256(self) -> str:
         """Returns the hash of all settings that affect how features are computed from recordings."""
@@ -70,7 +72,7 @@ class Settings:
         """Returns the hash of everything that a record depends on besides its item."""
         saved = self.vocabularies
         hashes = [saved.tokens.sha256, saved.characters.sha256, saved.readings.sha256]
-        return resumable.hash_json([self.features_sha256(), *hashes])
+        return resumable.hash_json([self.features_sha256(), *hashes, self.exclude_sha256])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +169,7 @@ def write(
     return [output.finish() for split in outputs.values() for output in split]
 
 
-def fingerprint(shards: Sequence[PlannedShard], settings: Settings) -> str:
+def fingerprint(shards: Sequence[PlannedShard], settings: RecordSettings) -> str:
     """Returns a hash of the item ids and settings, used to recognise an interrupted build."""
     return resumable.hash_json([settings.sha256(), *((shard.file, shard.ids_sha256) for shard in shards)])
 

@@ -29,9 +29,13 @@ _UNCLEAR = {
 
 
 def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog) -> None:
-    """Writes rejected.tsv and raises UserError if all or too many utterances were rejected."""
-    reasons, num_candidates = corpus.reasons(), corpus.count_candidates()
-    num_rejected = sum(count for _, count in reasons)
+    """Writes rejected.tsv and raises UserError if all or too many utterances were rejected.
+
+    Utterances that --exclude leaves out do not count.
+    """
+    counts = dict(corpus.reasons())
+    num_candidates = corpus.count_candidates() - counts.pop(catalog.EXCLUDED, 0)
+    num_rejected = sum(counts.values())
     is_too_many = num_rejected / num_candidates > max_rejected
     if not is_too_many and num_rejected < num_candidates:
         return
@@ -41,7 +45,7 @@ def check_rejected(output_dir: str, max_rejected: float, corpus: catalog.Catalog
     raise errors.UserError(
         f"--max_rejected: {num_rejected} of {num_candidates} utterances were rejected, "
         f"{f'but the limit is {max_rejected:.1%}' if is_too_many else 'so no data is left'}: "
-        f"{_format_counts(reasons[:3])}; see {path}, then {remedy}."
+        f"{_format_counts(list(counts.items())[:3])}; see {path}, then {remedy}."
     )
 
 
@@ -92,7 +96,7 @@ def _format_counts(counts: Sequence[tuple[str, int]]) -> str:
 
 def write(
     directory: str,
-    settings: sharding.Settings,
+    settings: sharding.RecordSettings,
     label_config: labelling.LabelConfig,
     shards: Sequence[shard_statistics.ShardStatistics],
     corpus: catalog.Catalog,
@@ -125,6 +129,7 @@ def write(
         num_rejected=sum(count for _, count in corpus.reasons()),
         config_sha256=resumable.hash_json([settings.features_sha256(), dataclasses.asdict(label_config)]),
         bpe_sha256="" if saved.bpe is None else hashlib.sha256(saved.bpe).hexdigest(),
+        exclude_sha256=settings.exclude_sha256,
         token_counts=(training.unknown_tokens, *(training.token_counts[token] for token in known_tokens)),
     )
     rejected = os.path.join(directory, dataset_info.REJECTED_FILE)

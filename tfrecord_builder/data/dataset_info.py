@@ -112,6 +112,7 @@ class DatasetInfo:
         token_counts: number of occurrences of each token in the train split, indexed by token id.
         rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if a file
             does not exist.
+        exclude_sha256: hex digest of the table of --exclude; empty if no utterances were excluded by one.
 
     Raises:
         errors.UserError: fbank_dtype or token_type is unknown.
@@ -132,6 +133,7 @@ class DatasetInfo:
     token_counts: tuple[int, ...] = ()
     rejected_sha256: str = ""
     report_sha256: str = ""
+    exclude_sha256: str = ""
 
     def __post_init__(self):
         for name, choices in (("fbank_dtype", schema.FBANK_DTYPES), ("token_type", vocabulary.TOKEN_TYPES)):

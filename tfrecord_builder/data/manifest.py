@@ -10,6 +10,7 @@ from typing import Optional
 
 MANIFEST_FILE = "manifest.tsv"
 SPLITS = ("train", "dev", "test")
+Segment = tuple[float, Optional[float], Optional[int]]  # start and duration in seconds, channel
 _NOT_IN_PATHS = re.compile("[\t\n\r\ud800-\udfff]")
 
 
@@ -44,6 +45,10 @@ class Utterance:
     problem: str = ""
     speed: float = 1.0
     volume_db: float = 0.0
+
+    @property
+    def segment(self) -> Segment:
+        return self.start_seconds, self.seconds, self.channel
 
 
 def find_path_problem(path: str) -> str:

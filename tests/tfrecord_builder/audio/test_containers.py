@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pytest
 import telephone_files
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files, containers
+from tfrecord_builder.audio import audio_files, containers, ffmpeg_process
 
 pytest.importorskip("av")
 
@@ -220,3 +221,26 @@ def test_packets_are_counted_only_up_to_max_seconds(write):
     blocks = audio_files.AudioBlocks(write(b"#!AMR\n" + b"\x7c" * (1 << 20)), 16000, max_seconds=60)
     assert blocks.seconds == pytest.approx(60, abs=1)
     blocks.close()
+
+
+def test_channels_are_interleaved():
+    """A frame of two float32 samples per channel, in planes that are longer than the samples."""
+    planes = [np.array(values, np.float32) for values in ([1, 2, 9], [3, 4, 9])]
+    frame = types.SimpleNamespace(samples=2, planes=planes)
+    frame.planes = [memoryview(plane).cast("B") for plane in planes]
+    (samples,) = ffmpeg_process._interleave(frame)
+    assert list(samples) == [1, 3, 2, 4]
+    frame.planes = frame.planes[:1]
+    assert b"".join(ffmpeg_process._interleave(frame)) == np.float32([1, 2]).tobytes()
+
+
+def test_the_time_for_the_second_pass_does_not_include_the_first(monkeypatch):
+    """Reading all packets of ten hours takes more CPU time than decoding may take for its first second."""
+    limits, container = [], types.SimpleNamespace(format=types.SimpleNamespace(name="mov"))
+    monkeypatch.setattr(ffmpeg_process.time, "process_time", lambda: 12.0)
+    monkeypatch.setattr(ffmpeg_process.resource, "setrlimit", lambda _, values: limits.append(values[0]))
+    monkeypatch.setattr(ffmpeg_process.signal, "alarm", lambda _: None)
+    clock = ffmpeg_process._Clock(container, 100.0)
+    for position in (0.5, 1.0, 1.5, 10.0):
+        clock.extend_time(position)
+    assert limits == [18, 19]  # 12 + 5 + 0.2 seconds for each second of audio, rounded up

@@ -21,7 +21,9 @@ LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return sharding.Settings(vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
+    return sharding.RecordSettings(
+        vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes}
+    )
 
 
 def _item(name, audio, found=LABELS):

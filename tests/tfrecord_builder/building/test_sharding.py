@@ -26,7 +26,7 @@ def _items(*names, split="train", signature=(1, 2), text="你"):
 def _settings(**changes):
     saved = small_corpora.make_vocabularies(labelling.Labels("你", ("ni3",), ("你",)))
     return dataclasses.replace(
-        sharding.Settings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes
+        sharding.RecordSettings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes
     )
 
 

@@ -42,7 +42,7 @@ class Reextraction:
         self._expected = stored_records.RecordSpec(
             saved.tokens, saved.characters, info.frontend, info.fbank_dtype
         )
-        self._settings = sharding.Settings(saved, info.frontend, info.fbank_dtype, math.inf)
+        self._settings = sharding.RecordSettings(saved, info.frontend, info.fbank_dtype, math.inf)
 
     def problems(self, num_samples: int, seed: int) -> Iterator[data_directory.Problem]:
         """Yields the differences between sampled records and new records made from the same audio."""
@@ -98,7 +98,7 @@ class Reextraction:
 
 
 def _compare_with_audio(
-    stored: schema.Record, item: sharding.LabelledUtterance, settings: sharding.Settings
+    stored: schema.Record, item: sharding.LabelledUtterance, settings: sharding.RecordSettings
 ) -> str:
     audio = item.utterance.audio
     signature = sharding.file_signature(audio)

@@ -104,7 +104,7 @@ def _build_record(audio):
     """Returns the features that the builder computes for a recording."""
     found = labelling.Labels("你", ("ni3",), ("你",))
     vocabularies = small_corpora.make_vocabularies(found)
-    settings = sharding.Settings(vocabularies, tiny_models.FRONTEND, "float32", 30.0)
+    settings = sharding.RecordSettings(vocabularies, tiny_models.FRONTEND, "float32", 30.0)
     utterance = manifest.Utterance("u1", audio, "", "", "", "train")
     labelled = sharding.LabelledUtterance(utterance, found, sharding.file_signature(audio))
     return shard_writer.make_record(labelled, settings)[0].fbank
