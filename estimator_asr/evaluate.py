@@ -8,9 +8,8 @@
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, an
-export in both, and a punctuation model by the F1 of its marks. Hypotheses and references are compared as
-text, and each utterance counts once. With --streaming, the model reads each recording chunk by chunk, and the
-report shows how long after a syllable its token appears.
+export in both, and a punctuation model by the F1 of its marks. With --streaming, the model reads recordings
+chunk by chunk, and the report shows how long after a syllable its token appears.
 --compare reads reports on the same utterances and says whether the differences could be due to chance.
 """
 
@@ -69,9 +68,7 @@ class EvaluateConfig(config_flags.Checked):
         "final; only for models that were trained with --chunk_frames",
     )
     chunk_frames: Optional[int] = config_flags.setting(
-        None,
-        "with --streaming and --model_dir: frames per chunk; default: as in training",
-        positive=True,
+        None, "with --streaming and --model_dir: frames per chunk; default: as in training", positive=True
     )
     format: Optional[str] = config_flags.setting(
         None,
@@ -224,7 +221,7 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
         print(sentence)
     for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
         for measure in (name for name in _PRINTED if name in rates):
-            label = " ".join(filter(None, (group, formats.format_name(measure))))
+            label = f"{group} {formats.format_name(measure)}".lstrip()
             print(f"{label}: {formats.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
     if "emission_delay" in metrics:
         print(formats.describe_delay(metrics["emission_delay"]))

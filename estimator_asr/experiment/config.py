@@ -149,11 +149,8 @@ class DecodeConfig(config_flags.Checked):
     # Platt (1999): confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset).
     confidence_scale: float = setting(1.0, "confidence calibration: factor for the log odds", positive=True)
     confidence_offset: float = setting(0.0, "confidence calibration: constant added to the log odds")
-    # Log odds of a mark += pause_weight x (seconds of silence after the character - pause_offset).
-    pause_weight: float = setting(0.0, "weight of pauses in punctuation", minimum=0)
-    pause_offset: float = setting(
-        0.0, "seconds of silence that make a mark neither likelier nor rarer", minimum=0
-    )
+    pause_weight: float = setting(0.0, "what a second of silence adds to the log odds of a mark", minimum=0)
+    pause_offset: float = setting(0.0, "seconds of silence that add nothing", minimum=0)
 
 
 @dataclasses.dataclass(frozen=True)
