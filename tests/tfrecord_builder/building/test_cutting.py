@@ -111,7 +111,7 @@ def test_utterances_before_the_damage_are_used(tmp_path, monkeypatch, decoded, s
         assert build(corpus, tmp_path / "cut", **options) == expected
         assert len(decoded) < 6
         rejected = (tmp_path / "cut" / "rejected.tsv").read_text()
-        assert rejected.count(reason) == 14  # of ten utterances and nine copies
+        assert rejected.count(reason) == 14  # u3 to u9, and their copies
     except errors.UserError as error:
         assert str(error) == expected and reason in expected
 
@@ -141,9 +141,9 @@ def test_segments_of_a_shared_recording_are_those_of_the_file(tmp_path, channels
     decoded.clear()
     with open(path, "rb") as file, contextlib.ExitStack() as stack:
         shared = open_recording.SharedRecording(file, stack, 4.5)
-        for start, samples in zip((4.0, 0.0, 1.5), expected):
-            found = audio_files.read_audio(path, 16000, 30.0, start, 0.5, channels - 1, shared)
-            np.testing.assert_array_equal(found, samples)
+        for start, waveform in zip((4.0, 0.0, 1.5), expected):
+            samples = audio_files.read_audio(path, 16000, 30.0, start, 0.5, channels - 1, shared)
+            np.testing.assert_array_equal(samples, waveform)
     assert decoded == [4.5]
 
 
@@ -177,8 +177,8 @@ def test_a_remote_recording_is_downloaded_once(tmp_path, caplog, decoded):
     with s3_server.run() as client:
         remote = s3_server.upload(client, corpus, "corpus")
         take = s3_server.watch_requests(caplog)
-        found = build(remote, f"{s3_server.BUCKET}/out")
+        remote_files = build(remote, f"{s3_server.BUCKET}/out")
         requests = take()
     assert requests.count("GET /bucket/corpus/a") == 1
     shards = [name for name in expected if name.endswith(".tfrecord")]
-    assert [found[name] for name in shards] == [expected[name] for name in shards]
+    assert [remote_files[name] for name in shards] == [expected[name] for name in shards]

@@ -12,7 +12,11 @@ from tfrecord_builder.building import builder, listing
 from tfrecord_builder.data import recordings, vocabulary
 from tfrecord_builder.labels import labelling, subwords
 
-SUSPECTS = "id\tscore\tfault\nu02\t0.01\tanother sentence\nu06\t0.1\tsilence\n"
+SUSPECTS = (  # the columns of align --corpus_dir
+    "id\taudio\tstart\tduration\tscore\tfault\ttext\theard\twords\n"
+    "u02\t/in/u02.wav\t\t\t0.010\tanother sentence\t今天天气很好\tni3 hao3\t今 > ni3\n"
+    "u06\t/in/u06.wav\t\t\t0.100\tsilence\t你好\t\t-你好\n"
+)
 
 
 @pytest.fixture
