@@ -54,5 +54,9 @@ def _embed(config, character_ids, mask, vocabulary_size, seed):
     table = token_encoder.get_table("characters", [vocabulary_size, config.units])
     ngrams = token_encoder.NgramTable(config.ngram_rows, config.ngram_units, config.ngram_dropout)
     embedded = tf.gather(table, character_ids) * config.units**0.5  # Vaswani et al., 2017, section 3.4
-    embedded += token_encoder.embed_ngrams(ngrams, character_ids, mask, vocabulary_size, config.units, seed)
+    # Most n-grams are rare, and Adam changes a row by about the learning rate each time that it occurs. The
+    # factor lets such steps count (docs/experiments/punctuation.md).
+    embedded += config.ngram_scale * token_encoder.embed_ngrams(
+        ngrams, character_ids, mask, vocabulary_size, config.units, seed
+    )
     return layers.dropout(embedded, config.dropout, seed)
