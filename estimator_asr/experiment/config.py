@@ -185,7 +185,7 @@ class LanguageConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class PunctuationConfig(config_flags.Checked):
-    """Shape of the punctuation model, which --size chooses; by default 7.7 million weights, 6,000 characters."""
+    """Shape of the punctuation model; --size chooses it. By default, 6,000 characters make 7.7 M weights."""
 
     layers: int = 3
     units: int = 128
