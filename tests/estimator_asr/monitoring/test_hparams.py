@@ -50,7 +50,7 @@ def test_settings_are_flattened_by_flag_name(tmp_path):
     assert "progress_seconds" not in flat and "save_checkpoints_steps" not in flat  # nothing depends on them
 
 
-def test_columns_are_those_of_both_models_with_the_error_rate_first(tmp_path):
+def test_columns_are_those_of_all_models_with_the_error_rate_first(tmp_path):
     with hparams.session(str(tmp_path), make_config(tmp_path, model="language")):
         found = metadata.parse_experiment_plugin_data(read(tmp_path)[metadata.EXPERIMENT_TAG])
     columns = {info.name: info for info in found.hparam_infos}
@@ -63,6 +63,7 @@ def test_columns_are_those_of_both_models_with_the_error_rate_first(tmp_path):
         ("eval", "character-error-rate"),
         ("eval", "avg-loss"),
         ("eval", "token-error-rate"),
+        ("eval", "mark-error-rate"),
     ]
 
 
