@@ -28,7 +28,10 @@ PATHS = {
     "estimator_asr.train": ("model_dir warm_start_from", "data_dir"),
     "estimator_asr.train_ngram": ("", "data_dir output_file"),
     "estimator_asr.transcribe": ("saved_model", "output_dir hotwords_file"),
-    "estimator_asr.tune": ("acoustic_model_dir language_model_dir whisper_decoder", "data_dir ngram"),
+    "estimator_asr.tune": (
+        "acoustic_model_dir language_model_dir punctuation_model_dir whisper_decoder",
+        "data_dir ngram",
+    ),
     "tfrecord_builder.build": (
         "",
         "corpus_dir output_dir vocabulary vocabulary_dir user_dictionary rir_dir noise_dir",
