@@ -12,7 +12,6 @@ FLAGS = program_flags.ROOT / "flags"
 FILES = [path.relative_to(FLAGS).as_posix() for path in paths.find_files("flags/**/*")]
 # With models of their own; the others only build.
 COMPLETE = {"aishell1", "demo", "manifest", "streaming", "thchs30", "whisper"}
-PUNCTUATION = "punctuation.flags"  # of texts alone
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +38,12 @@ def test_help_lists_the_flags_that_most_users_need(
 
 def test_each_corpus_has_its_files():
     corpora = {file.partition("/")[0] for file in FILES}
-    files_of = {corpus: {f"{corpus}/{name}" for name in program_flags.OF_FLAG_FILES} for corpus in corpora}
+    names = set(program_flags.OF_FLAG_FILES) - {"punctuation.flags"}  # every corpus can use the same model
+    files_of = {corpus: {f"{corpus}/{name}" for name in names} for corpus in corpora}
+    files_of["punctuation"] = {"punctuation/build.flags", "punctuation/punctuation.flags"}
     required = {f"{corpus}/build.flags" for corpus in corpora}.union(*(files_of[each] for each in COMPLETE))
-    required -= {f"{corpus}/{PUNCTUATION}" for corpus in COMPLETE}
-    assert f"punctuation/{PUNCTUATION}" in FILES and required <= set(FILES) <= set().union(*files_of.values())
+    required |= files_of["punctuation"]
+    assert required <= set(FILES) <= set().union(*files_of.values())
 
 
 @pytest.mark.parametrize("file", FILES)
