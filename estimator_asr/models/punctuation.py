@@ -10,6 +10,9 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers, token_encoder
 
 NUM_MARKS = 8  # length of marks.MARKS in tfrecord_builder, whose first entry stands for no mark
+# A mark is written unless the probability of no mark is at least this. Several marks often share the rest,
+# so the most probable class would be a mark too rarely for the best F1 (docs/experiments/punctuation.md).
+_LEAST_NO_MARK = 0.6
 
 
 def build(
@@ -48,6 +51,21 @@ def build(
             rotary=True,
         )
         return layers.dense(outputs, NUM_MARKS, "output")
+
+
+def choose(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Chooses the mark after each character.
+
+    Args:
+        logits: float32 [batch, length, NUM_MARKS], as returned by build.
+
+    Returns:
+        Ids of the marks, int32 [batch, length], and their probabilities, float32 [batch, length].
+    """
+    probs = tf.nn.softmax(logits)
+    best = 1 + tf.argmax(probs[..., 1:], axis=-1, output_type=tf.int32)
+    ids = tf.where(probs[..., 0] < _LEAST_NO_MARK, best, 0)
+    return ids, tf.gather(probs, ids, axis=2, batch_dims=2)
 
 
 def _embed(config, character_ids, mask, vocabulary_size, seed):

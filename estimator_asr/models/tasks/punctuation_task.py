@@ -45,7 +45,7 @@ class Punctuation(task.Task):
         because the rate of wrong marks would favour a model that writes too few.
         """
         is_real = tf.sequence_mask(labels["num_marks"], tf.shape(outputs)[1])
-        best, references = tf.argmax(outputs, axis=2, output_type=tf.int32), labels["mark_ids"]
+        (best, _), references = punctuation.choose(outputs), labels["mark_ids"]
         is_found, is_expected = (is_real & _is_counted(ids) for ids in (best, references))
         found, expected, right = (
             tf.reduce_sum(tf.cast(flags, tf.float32))
@@ -58,14 +58,13 @@ class Punctuation(task.Task):
         }
 
     def decode(self, outputs, features) -> task.Recognition:
-        """Returns the most probable mark after each character, and its probability."""
+        """Returns the chosen mark after each character (see punctuation.choose), and its probability."""
         num_characters = features["num_characters"]
         is_real = tf.sequence_mask(num_characters, tf.shape(outputs)[1])
-        log_probs = tf.where(is_real, tf.reduce_max(tf.nn.log_softmax(outputs), axis=2), 0.0)
-        ids = tf.where(is_real, tf.argmax(outputs, axis=2, output_type=tf.int32), -1)
-        return task.Recognition(
-            ids, num_characters, tf.reduce_sum(log_probs, axis=1), character_probs=tf.exp(log_probs)
-        )
+        ids, probs = punctuation.choose(outputs)
+        ids, probs = tf.where(is_real, ids, -1), tf.where(is_real, probs, 1.0)
+        scores = tf.reduce_sum(tf.math.log(probs), axis=1)
+        return task.Recognition(ids, num_characters, scores, character_probs=probs)
 
 
 def _is_counted(mark_ids):

@@ -68,3 +68,13 @@ def test_no_size_has_more_than_ten_million_weights(size):
         punctuation.build(config, ids, counts, vocabulary_size=8000)
         shapes = [variable.shape for variable in tf.compat.v1.trainable_variables()]
     assert sum(shape.num_elements() for shape in shapes) <= 10_000_000
+
+
+def test_a_mark_is_written_unless_no_mark_is_probable_enough():
+    # No mark, comma, stop: the most probable class alone would leave out the second mark.
+    probs = np.full([1, 3, 8], 1e-9, np.float32)
+    probs[0, :, :3] = [[0.61, 0.2, 0.19], [0.55, 0.2, 0.25], [0.1, 0.8, 0.1]]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        ids, chosen = session.run(punctuation.choose(tf.math.log(tf.constant(probs))))
+    assert ids.tolist() == [[0, 2, 1]]
+    np.testing.assert_allclose(chosen, [[0.61, 0.25, 0.8]], atol=1e-6)
