@@ -39,7 +39,8 @@ class Punctuator(NamedTuple):
         """Returns the mark after each character, or "" where there is none."""
         ids = [self.character_ids.get(item["character"], _UNKNOWN_ID) for item in items]
         inputs = {"character_ids": np.int32([ids]), "num_characters": np.int32([len(ids)])}
-        scores = self.graph.run(inputs)["log_probs"][0].copy()
+        scores = self.graph.run(inputs)["scores"][0].copy()
+        scores[-1, 0] = -np.inf  # a mark always follows the last character
         # The character after the last one starts, so to speak, at the end of the audio.
         next_starts = np.float32([*(item["start"] for item in items[1:]), seconds])
         pauses = next_starts - np.float32([item["end"] for item in items])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 import tensorflow as tf
@@ -62,10 +63,21 @@ def choose(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
         Ids of the marks, int32 [batch, length], and their probabilities, float32 [batch, length].
     """
-    probs = tf.nn.softmax(logits)
-    best = 1 + tf.argmax(probs[..., 1:], axis=-1, output_type=tf.int32)
-    ids = tf.where(probs[..., 0] < _LEAST_NO_MARK, best, 0)
-    return ids, tf.gather(probs, ids, axis=2, batch_dims=2)
+    ids = tf.argmax(score(logits), axis=-1, output_type=tf.int32)
+    return ids, tf.gather(tf.nn.softmax(logits), ids, axis=2, batch_dims=2)
+
+
+def score(logits: tf.Tensor) -> tf.Tensor:
+    """Returns scores of the marks, float32 of the shape of `logits`; the mark with the highest is written.
+
+    The score of no mark exceeds that of the best mark by the log odds of no mark, less those of
+    _LEAST_NO_MARK. What is added to the scores of all marks is therefore added to the log odds of a mark.
+    """
+    log_probs = tf.nn.log_softmax(logits)
+    no_mark, others = log_probs[..., :1], log_probs[..., 1:]
+    log_odds = no_mark - tf.reduce_logsumexp(others, axis=-1, keepdims=True)
+    least = math.log(_LEAST_NO_MARK / (1 - _LEAST_NO_MARK))
+    return tf.concat([tf.reduce_max(others, axis=-1, keepdims=True) + log_odds - least, others], axis=-1)
 
 
 def _embed(config, character_ids, mask, vocabulary_size, seed):

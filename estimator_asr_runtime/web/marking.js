@@ -17,15 +17,16 @@ export async function punctuate(model, result, seconds) {
 
 async function findMarks({ ort, punctuation, punctuationIds, settings }, items, seconds) {
   const ids = Int32Array.from(items, ({ character }) => punctuationIds.get(character) ?? UNKNOWN_ID);
-  const { log_probs } = await punctuation.run({
+  const { scores: allScores } = await punctuation.run({
     character_ids: new ort.Tensor("int32", ids, [1, ids.length]),
     num_characters: new ort.Tensor("int32", Int32Array.of(ids.length), [1]),
   });
   const { marks } = settings.punctuation;
   return items.map(({ character, end }, i) => {
     const bonus = weighPause(settings.punctuation, (items[i + 1]?.start ?? seconds) - end);
-    const logProbs = log_probs.data.slice(i * marks.length, (i + 1) * marks.length);
-    const scores = logProbs.map((score, id) => (id ? score + bonus : score)); // mark 0 is no mark
+    const scores = allScores.data.slice(i * marks.length, (i + 1) * marks.length);
+    for (let id = 1; id < marks.length; id++) scores[id] += bonus; // mark 0 is no mark
+    if (i === items.length - 1) scores[0] = -Infinity; // a mark always follows the last character
     return character === SPACE ? "" : marks[scores.indexOf(Math.max(...scores))];
   });
 }

@@ -30,7 +30,7 @@ class MarksGraph:
         self.inputs.append({name: value.tolist() for name, value in inputs.items()})
         scores = {"你": [2, 0, -3], "好": [0, 2, -3], "<unk>": [0, -3, 2]}
         rows = [scores.get(CHARACTERS[index], [2, -3, 0]) for index in inputs["character_ids"][0]]
-        return {"log_probs": np.float32([rows])}
+        return {"scores": np.float32([rows])}
 
 
 def make_punctuator(graph=None, **settings) -> marking.Punctuator:
@@ -55,15 +55,20 @@ def punctuate(text: str, pauses=(), seconds: float = 9.0, **settings) -> dict:
 
 def test_marks_follow_characters():
     found = punctuate("你好好你")
-    assert (found["transcript"], found["punctuated"]) == ("你好好你", "你好，好，你")
-    assert [item["mark"] for item in found["characters"]] == ["", "，", "，", ""]
+    assert (found["transcript"], found["punctuated"]) == ("你好好你", "你好，好，你，")
+    assert [item["mark"] for item in found["characters"]] == [
+        "",
+        "，",
+        "，",
+        "，",
+    ]  # speech ends after the last one
     assert found["status"] == "ok"
 
 
 def test_numbers_are_written_in_digits():
     found = punctuate("你好二十三个")
-    assert (found["punctuated"], found["written"]) == ("你好，二十三个", "你好，23个")
-    assert punctuate("二十好十三个")["written"] == "20好，13个"  # no number crosses a mark
+    assert (found["punctuated"], found["written"]) == ("你好，二十三个。", "你好，23个。")
+    assert punctuate("二十好十三个")["written"] == "20好，13个。"  # no number crosses a mark
 
 
 def test_an_unknown_character_is_id_0():
@@ -81,12 +86,12 @@ def test_no_mark_follows_a_space():
 @pytest.mark.parametrize(
     ("pause", "weight", "offset", "text"),
     [
-        (0.0, 5.0, 0.0, "你你"),
-        (0.3, 5.0, 0.0, "你你"),  # 5 x 0.3 = 1.5, less than 2
-        (0.5, 5.0, 0.0, "你，你"),  # 2.5
-        (0.5, 5.0, 0.2, "你你"),  # 5 x (0.5 - 0.2) = 1.5
-        (3.0, 1.5, 0.0, "你你"),  # a pause counts as at most 1 s
-        (3.0, 2.5, 0.0, "你，你"),
+        (0.0, 5.0, 0.0, "你你，"),
+        (0.3, 5.0, 0.0, "你你，"),  # 5 x 0.3 = 1.5, less than 2
+        (0.5, 5.0, 0.0, "你，你，"),  # 2.5
+        (0.5, 5.0, 0.2, "你你，"),  # 5 x (0.5 - 0.2) = 1.5
+        (3.0, 1.5, 0.0, "你你，"),  # a pause counts as at most 1 s
+        (3.0, 2.5, 0.0, "你，你，"),
     ],
 )
 def test_pauses_make_marks_likelier(pause, weight, offset, text):
@@ -98,9 +103,8 @@ def test_short_pauses_make_marks_rarer():
     assert punctuate("好好", [0.1, 9], pause_weight=5.0, pause_offset=0.6)["punctuated"] == "好好，"
 
 
-def test_the_pause_after_the_last_character_ends_with_the_audio():
-    assert punctuate("你", seconds=0.6, pause_weight=5.0)["punctuated"] == "你"
-    assert punctuate("你", seconds=1.5, pause_weight=5.0)["punctuated"] == "你，"
+def test_a_mark_follows_the_last_character_although_no_mark_is_likelier():
+    assert punctuate("你", seconds=0.6, pause_weight=5.0)["punctuated"] == "你，"
 
 
 def test_results_of_the_recogniser():

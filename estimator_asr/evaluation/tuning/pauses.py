@@ -15,6 +15,7 @@ from estimator_asr.evaluation.tuning import trials
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.exporting.saved_model import cascade, marking, recogniser, trained_model
 from estimator_asr.inputs import splits
+from estimator_asr.models import punctuation as punctuation_lib
 from estimator_asr.models.tasks import tasks
 from estimator_asr.scoring import punctuation_scores
 from tfrecord_builder import errors
@@ -31,18 +32,19 @@ class PausedText(NamedTuple):
         reference: transcript with marks.
         characters: recognised characters.
         pauses: silence after each character in seconds, float32 [num_characters].
-        logits: the punctuation model's scores of the marks, float32 [num_characters, len(marks.MARKS)].
+        scores: see punctuation.score; float32 [num_characters, len(marks.MARKS)].
     """
 
     reference: str
     characters: list[str]
     pauses: np.ndarray
-    logits: np.ndarray
+    scores: np.ndarray
 
     def punctuate(self, config: config_lib.DecodeConfig) -> str:
         """Returns the text with marks, as an export with these settings writes it."""
         bonus = marking.weigh_pauses(self.pauses, config)
-        scores = self.logits + np.outer(bonus, np.arange(len(marks.MARKS)) > 0)
+        scores = self.scores + np.outer(bonus, np.arange(len(marks.MARKS)) > 0)
+        scores[-1, 0] = -np.inf  # as in marking.find_marks
         return "".join(c + marks.MARKS[i] for c, i in zip(self.characters, scores.argmax(axis=1)))
 
 
@@ -115,9 +117,9 @@ def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = tasks.for_model(punctuation.model).placeholders()
-        logits = tasks.for_model(punctuation.model).build(features)
+        scores = punctuation_lib.score(tasks.for_model(punctuation.model).build(features))
         cascade.restore(session, punctuation.model, punctuation.checkpoint)
-    return recogniser.Recogniser(session, features, {"logits": logits})
+    return recogniser.Recogniser(session, features, {"scores": scores})
 
 
 def _make_text(reference, outputs, seconds, punctuation, score) -> PausedText:
@@ -126,5 +128,5 @@ def _make_text(reference, outputs, seconds, punctuation, score) -> PausedText:
     starts = [*(item["start"] for item in items[1:]), seconds]
     pauses = np.float32([start - item["end"] for start, item in zip(starts, items)])
     ids = np.int32([punctuation.model.characters.encode(characters)])
-    logits = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["logits"][0]
-    return PausedText(reference, characters, pauses, logits)
+    scores = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["scores"][0]
+    return PausedText(reference, characters, pauses, scores)

@@ -10,8 +10,7 @@
                       characters for each token, best first
     punctuation
                 character_ids int32 [1, length], num_characters int32 [1]
-                   -> log_probs float32 [1, length, punctuation.NUM_MARKS]: of the mark after each character,
-                      without the pauses
+                   -> scores float32 [1, length, punctuation.NUM_MARKS], see punctuation.score
 
 The graphs contain no control flow, strings or lookup tables, and their weights are constants.
 """
@@ -29,7 +28,7 @@ from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.formats import rewriting
 from estimator_asr.exporting.saved_model import cascade, trained_model
 from estimator_asr.models import acoustic as acoustic_model
-from estimator_asr.models import encoders, frozen_encoder, layers
+from estimator_asr.models import encoders, frozen_encoder, layers, punctuation
 from estimator_asr.models.tasks import tasks
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
@@ -152,4 +151,4 @@ def _build_punctuation(trained) -> tuple[Tensors, Tensors]:
         "character_ids": tf.compat.v1.placeholder(tf.int32, [1, None], "character_ids"),
         "num_characters": tf.compat.v1.placeholder(tf.int32, [1], "num_characters"),
     }
-    return inputs, {"log_probs": tf.nn.log_softmax(tasks.for_model(trained.model).build(inputs))}
+    return inputs, {"scores": punctuation.score(tasks.for_model(trained.model).build(inputs))}

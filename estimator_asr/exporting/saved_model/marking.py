@@ -16,7 +16,7 @@ from estimator_asr.decoding import sequences
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.saved_model import item_checks, statuses
-from estimator_asr.models import layers
+from estimator_asr.models import layers, punctuation
 from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import dataset_info, marks, vocabulary
 
@@ -87,6 +87,7 @@ def find_marks(
     """Returns the mark after each character, string [batch, max_characters], or "" where there is none.
 
     A pause of p seconds adds pause_weight x (min(p, LONGEST_PAUSE) - pause_offset) to the log odds of a mark.
+    The last character is always followed by a mark, because speech ends there.
 
     Args:
         characters: string [batch, max_characters], padded with "".
@@ -97,7 +98,9 @@ def find_marks(
     features = {"character_ids": layers.at_least_one(ids), "num_characters": num_characters}
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         logits = tasks.for_model(model).build(features)[:, : tf.shape(characters)[1]]
-    no_mark, *others = tf.unstack(tf.cast(logits, tf.float32), axis=2)
+    no_mark, *others = tf.unstack(punctuation.score(tf.cast(logits, tf.float32)), axis=2)
+    is_last = tf.equal(tf.range(tf.shape(characters)[1]), num_characters[:, None] - 1)
+    no_mark = tf.where(is_last, tf.float32.min, no_mark)
     bonus = weigh_pauses(pauses, model.decode)
     best = tf.argmax(tf.stack([no_mark, *(other + bonus for other in others)], axis=2), axis=2)
     # A space is no character that a mark could follow.

@@ -40,6 +40,9 @@ class LiveWriting:
         Its `first` is the index of the first character whose mark was not final before.
         """
         result = self.add_marks(window, result)
+        if result["characters"] and not window.has_ended:  # the mark after the last one would come and go
+            *others, last = result["characters"]
+            result = {**result, "characters": [*others, {**last, "mark": ""}]}
         update = self._transcript.update(window, result)
         items = self._items = self._renew_marks(update, result) + update.characters
         text = (update.stable + update.partial)[self._text_before :]
