@@ -217,7 +217,7 @@ def _mark(record: Mapping, found: str) -> punctuation_report.MarkedText:
         record[name].decode("utf-8") for name in ("utterance_id", "speaker", "transcript")
     )
     ids = record["mark_ids"].tolist(), list(map(int, found))
-    return punctuation_report.MarkedText(utterance_id, speaker, *(marks.join(text, each) for each in ids))
+    return punctuation_report.MarkedText(utterance_id, speaker, *(marks.join(text, row) for row in ids))
 
 
 def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:

@@ -36,28 +36,27 @@ class MarkCounts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MarkRate:
-    """How well marks are found; a rate is None if its denominator is 0."""
+    """Precision, recall and F1 of marks; a rate is None if its denominator is 0."""
 
-    precision: Optional[float]  # right / found
-    recall: Optional[float]  # right / expected
-    f1: Optional[float]  # 2 x right / (found + expected)
+    precision: Optional[float]  # num_right / num_found
+    recall: Optional[float]  # num_right / num_expected
+    f1: Optional[float]  # 2 x num_right / (num_found + num_expected)
     confidence_interval: Optional[tuple[float, float]]  # 95 % interval of f1
-    found: int
-    expected: int
-    right: int
+    num_found: int
+    num_expected: int
+    num_right: int
 
 
 def score(reference: str, hypothesis: str) -> MarkCounts:
     """Compares two texts with marks (see marks.split)."""
-    (characters, expected), (others, found) = marks.split(reference), marks.split(hypothesis)
-    pairs = edit_distance.list_pairs(characters, others)
-    expected, found = (
-        _move(ids, places) for ids, places in zip((expected, found), zip(*pairs or [(-1, -1)]))
-    )
+    sides = marks.split(reference), marks.split(hypothesis)
+    pairs = edit_distance.list_pairs(*(characters for characters, _ in sides)) or [(-1, -1)]
+    moved = [_move(ids, places) for (_, ids), places in zip(sides, zip(*pairs))]
     confusions = np.zeros([len(marks.MARKS)] * 2, np.int64)
-    np.add.at(confusions, (expected, found), 1)
-    ends = [np.flatnonzero(np.isin(ids, _ENDS)) for ids in (found, expected)]
-    return MarkCounts(confusions, np.array([*map(len, ends), _count_near(*ends)], np.int64))
+    np.add.at(confusions, tuple(moved), 1)
+    expected_ends, found_ends = (np.flatnonzero(np.isin(ids, _ENDS)) for ids in moved)
+    num_near = _count_near(found_ends, expected_ends)
+    return MarkCounts(confusions, np.array([len(found_ends), len(expected_ends), num_near], np.int64))
 
 
 def _move(mark_ids: Sequence[int], places: Sequence[int]) -> np.ndarray:
@@ -69,11 +68,11 @@ def _move(mark_ids: Sequence[int], places: Sequence[int]) -> np.ndarray:
     return moved
 
 
-def _count_near(found: np.ndarray, expected: np.ndarray) -> int:
+def _count_near(starts: np.ndarray, targets: np.ndarray) -> int:
     """Counts the pairs of places at most 1 apart; each place is in at most one pair."""
     count, i, j = 0, 0, 0
-    while i < len(found) and j < len(expected):
-        distance = found[i] - expected[j]
+    while i < len(starts) and j < len(targets):
+        distance = starts[i] - targets[j]
         count += abs(distance) <= 1
         i, j = i + (distance <= 1), j + (distance >= -1)
     return count
@@ -93,8 +92,8 @@ def measure(counts: Sequence[MarkCounts], sentences: Sequence[str]) -> dict[str,
 def f1(counts: Sequence[MarkCounts], group: str) -> float:
     """Returns the F1 of a group of marks, a key of `measure`'s result; 0 if there are no such marks."""
     confusions = np.stack([count.confusions for count in counts])
-    found, expected, right = _count_group(confusions, _GROUPS[group]).sum(axis=0)
-    return 2 * right / max(found + expected, 1)
+    num_found, num_expected, num_right = _count_group(confusions, _GROUPS[group]).sum(axis=0)
+    return 2 * num_right / max(num_found + num_expected, 1)
 
 
 def _count_group(confusions: np.ndarray, group: Iterable[str]) -> np.ndarray:
@@ -105,13 +104,11 @@ def _count_group(confusions: np.ndarray, group: Iterable[str]) -> np.ndarray:
 
 
 def _make_rate(triples: np.ndarray, sentences: Sequence[str]) -> MarkRate:
-    found, expected, right = map(int, triples.sum(axis=0))
-    precision, recall, f1 = (
-        part / total if total else None
-        for part, total in ((right, found), (right, expected), (2 * right, found + expected))
-    )
-    resampled = None
-    if found + expected:
-        resampled = error_rate.resample(2 * triples[:, 2], triples[:, 0] + triples[:, 1], [sentences])
+    num_found, num_expected, num_right = map(int, triples.sum(axis=0))
+    num_both = num_found + num_expected
+    ratios = (num_right, num_found), (num_right, num_expected), (2 * num_right, num_both)
+    rates = [part / total if total else None for part, total in ratios]
+    doubled, lengths = 2 * triples[:, 2], triples[:, 0] + triples[:, 1]
+    resampled = error_rate.resample(doubled, lengths, [sentences]) if num_both else None
     interval = error_rate.interval(resampled) if resampled else None
-    return MarkRate(precision, recall, f1, interval, found, expected, right)
+    return MarkRate(*rates, interval, num_found, num_expected, num_right)

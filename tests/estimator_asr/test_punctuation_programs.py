@@ -97,7 +97,7 @@ def test_an_evaluation_writes_rates_texts_and_a_page(directory, model_dir, tmp_p
     assert "commas stops questions: F1 " in capsys.readouterr().out
     metrics = json.loads((tmp_path / "metrics.json").read_text("utf-8"))
     info = dataset_info.DatasetInfo.load(str(directory / "marks"))
-    assert metrics["all_marks"]["expected"] == info.splits["train"].num_marks
+    assert metrics["all_marks"]["num_expected"] == info.splits["train"].num_marks
     assert metrics["by_speaker"]["paragraphs"]["，"] == metrics["，"]
     with open(tmp_path / "hypotheses.tsv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -47,14 +47,15 @@ class Punctuation(task.Task):
         is_real = tf.sequence_mask(labels["num_marks"], tf.shape(outputs)[1])
         (best, _), references = punctuation.choose(outputs), labels["mark_ids"]
         is_found, is_expected = (is_real & _is_counted(ids) for ids in (best, references))
-        found, expected, right = (
+        num_found, num_expected, num_right = (
             tf.reduce_sum(tf.cast(flags, tf.float32))
             for flags in (is_found, is_expected, is_found & tf.equal(best, references))
         )
+        num_both = num_found + num_expected
         return {
-            self.spec.error_rate: metrics.Ratio(found + expected - 2 * right, found + expected),
-            "precision": metrics.Ratio(right, found),
-            "recall": metrics.Ratio(right, expected),
+            self.spec.error_rate: metrics.Ratio(num_both - 2 * num_right, num_both),
+            "precision": metrics.Ratio(num_right, num_found),
+            "recall": metrics.Ratio(num_right, num_expected),
         }
 
     def decode(self, outputs, features) -> task.Recognition:

@@ -53,15 +53,15 @@ def test_rates_are_those_of_a_calculation_by_hand():
     rates = punctuation_scores.measure(counts, [reference for reference, _ in texts])
     three = rates["commas_stops_questions"]
     # Found: two commas, a question, a stop. Expected: a comma, a stop, a question. Right: comma and question.
-    assert (three.found, three.expected, three.right) == (4, 3, 2)
+    assert (three.num_found, three.num_expected, three.num_right) == (4, 3, 2)
     assert (three.precision, three.recall) == (2 / 4, 2 / 3)
     assert three.f1 == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))
     low, high = three.confidence_interval
     assert 0 <= low < three.f1 < high <= 1
     assert (rates["，"].precision, rates["，"].recall, rates["？"].f1) == (0.5, 1.0, 1.0)
     assert rates["、"].f1 is None and rates["、"].confidence_interval is None
-    assert rates["all_marks"].expected == 4
-    assert (rates["sentence_ends"].found, rates["sentence_ends"].expected) == (2, 3)
+    assert rates["all_marks"].num_expected == 4
+    assert (rates["sentence_ends"].num_found, rates["sentence_ends"].num_expected) == (2, 3)
 
 
 def test_equal_texts_are_resampled_together():
