@@ -125,8 +125,8 @@ def _transcribe_here(config: TranscribeConfig, inputs: list[recordings.Recording
         if transcript is None:
             num_bad += 1
         else:
-            written = written_text.add(transcript, punctuate)
-            print(captions.render(written, config.format), end="", flush=True)
+            readable = written_text.add(transcript, punctuate)
+            print(captions.render(readable, config.format), end="", flush=True)
     return num_bad
 
 

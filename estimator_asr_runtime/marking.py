@@ -30,8 +30,8 @@ class Punctuator(NamedTuple):
         `seconds` is the length of the audio.
         """
         items = result["characters"]
-        found = self._find_marks(items, seconds) if items else []
-        marked = [{**item, "mark": mark} for item, mark in zip(items, found)]
+        following = self._find_marks(items, seconds) if items else []
+        marked = [{**item, "mark": mark} for item, mark in zip(items, following)]
         text = self.joining.join(item["character"] + item["mark"] for item in marked)
         return {**result, "characters": marked, "punctuated": text, "written": self.form.write(text)}
 
@@ -45,8 +45,8 @@ class Punctuator(NamedTuple):
         next_starts = np.float32([*(item["start"] for item in items[1:]), seconds])
         pauses = next_starts - np.float32([item["end"] for item in items])
         scores[:, 1:] += self._weigh_pauses(pauses)[:, None]  # class 0 stands for no mark
-        found = [self.settings.marks[index] for index in np.argmax(scores, axis=1)]
-        return ["" if item["character"] == _SPACE else mark for item, mark in zip(items, found)]
+        following = [self.settings.marks[index] for index in np.argmax(scores, axis=1)]
+        return ["" if item["character"] == _SPACE else mark for item, mark in zip(items, following)]
 
     def _weigh_pauses(self, pauses: np.ndarray) -> np.ndarray:
         settings = self.settings

@@ -167,7 +167,7 @@ def _cut(
 ) -> Optional[shard_writer.FindCut]:
     """Cuts long recordings into utterances; returns a function that finds the waveform of an utterance."""
     directory = output_directory.scratch_directory(config.output_dir)
-    cutter = cutting.Cutter(directory, sample_rate, config.max_seconds)
+    cutter = cutting.RecordingCutter(directory, sample_rate, config.max_seconds)
     recordings_to_cut = cutter.plan(corpus)
     return cutter.find if recordings_to_cut and run(recordings_to_cut, cutter, title="decoding") else None
 

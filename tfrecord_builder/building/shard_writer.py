@@ -20,7 +20,7 @@ from tfrecord_builder.labels import marking
 from tfrecord_builder.program import lazy_tensorflow as tf
 
 Extractor = Callable[[np.ndarray], tuple[np.ndarray, bool]]
-FindCut = Callable[[sharding.LabelledUtterance], Optional[np.ndarray]]  # cutting.Cutter.find
+FindCut = Callable[[sharding.LabelledUtterance], Optional[np.ndarray]]  # cutting.RecordingCutter.find
 RejectedRecording = cutting.RejectedRecording
 
 

@@ -44,7 +44,7 @@ class PausedText(NamedTuple):
         """Returns the text with marks, as an export with these settings writes it."""
         bonus = marking.weigh_pauses(self.pauses, config)
         scores = self.scores + np.outer(bonus, np.arange(len(marks.MARKS)) > 0)
-        scores[-1, 0] = -np.inf  # as in marking.find_marks
+        scores[-1, 0] = -np.inf  # a mark always follows the last character
         return "".join(c + marks.MARKS[i] for c, i in zip(self.characters, scores.argmax(axis=1)))
 
 
@@ -57,10 +57,12 @@ class PauseTuning(NamedTuple):
     num_utterances: int
 
     def __str__(self) -> str:
-        found = f"pause_weight {self.settings.pause_weight:g}, pause_offset {self.settings.pause_offset:g} s"
+        weights = (
+            f"pause_weight {self.settings.pause_weight:g}, pause_offset {self.settings.pause_offset:g} s"
+        )
         return (
             f"F1 of ，。？ on {self.num_utterances} utterances: {100 * self.f1_without:.1f} % without "
-            f"pauses, {100 * self.f1:.1f} % with {found}"
+            f"pauses, {100 * self.f1:.1f} % with {weights}"
         )
 
 

@@ -76,9 +76,9 @@ def punctuate(
     next_starts = tf.pad(starts[:, 1:], [[0, 0], [0, tf.minimum(1, tf.shape(starts)[1])]])
     is_last = tf.equal(tf.range(tf.shape(characters)[1]), counts[:, None] - 1)
     pauses = tf.where(is_last, seconds[:, None], next_starts) - ends
-    found = find_marks(model, characters, counts, pauses)
-    marked = sequences.Sequences(tf.strings.join([characters, found]), counts, seconds, pauses)
-    return {"punctuated": sequences.join(marked, token_type), "characters.mark": found}
+    following = find_marks(model, characters, counts, pauses)
+    marked = sequences.Sequences(tf.strings.join([characters, following]), counts, seconds, pauses)
+    return {"punctuated": sequences.join(marked, token_type), "characters.mark": following}
 
 
 def find_marks(

@@ -73,20 +73,20 @@ def check_punctuation(
             f"{program}: --punctuation_model_dir={punctuation.path} reads characters, but without a language "
             f"model the transcripts consist of {acoustic.config.token_type} tokens; pass --language_model_dir"
         )
-    written = set((language or acoustic).output_vocabulary.tokens[1:]) - {vocabulary.SPACE}
-    unread = written.difference(punctuation.characters.tokens)
-    if unread == written:
+    characters = set((language or acoustic).output_vocabulary.tokens[1:]) - {vocabulary.SPACE}
+    unread = characters.difference(punctuation.characters.tokens)
+    if unread == characters:
         raise errors.UserError(
-            f"{program}: --punctuation_model_dir={punctuation.path} knows none of the {len(written)} "
+            f"{program}: --punctuation_model_dir={punctuation.path} knows none of the {len(characters)} "
             "characters of the transcripts; train it on text of the same language"
         )
-    if len(unread) > _MOST_UNREAD * len(written):
+    if len(unread) > _MOST_UNREAD * len(characters):
         logging.warning(
             "%s does not know %s of the %s characters of the transcripts (%s) and reads them as <unk>; "
             "train it on more text",
             punctuation.path,
             f"{len(unread):,}",
-            f"{len(written):,}",
+            f"{len(characters):,}",
             errors.list_examples(sorted(unread)),
         )
 

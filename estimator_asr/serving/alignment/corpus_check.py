@@ -76,8 +76,8 @@ def _make_row(recording: recordings.RecordingFile, result: Mapping, min_score: f
 
 
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
-    found = sorted((row for row in rows if row["fault"]), key=lambda row: row["score"])
-    faults = collections.Counter(row["fault"] for row in found).most_common()
+    faulty = sorted((row for row in rows if row["fault"]), key=lambda row: row["score"])
+    faults = collections.Counter(row["fault"] for row in faulty).most_common()
     page, scores, table = (
         os.path.join(output_dir, name) for name in ("suspects.html", "scores.tsv", "suspects.tsv")
     )
@@ -85,13 +85,13 @@ def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
         row["id"]: shard_recordings.Recording(
             *(row[name] for name in ("audio", "start", "duration", "channel"))
         )
-        for row in found[:_NUM_PLAYERS]
+        for row in faulty[:_NUM_PLAYERS]
     }
-    values = {"rows": found[: len(shown)], "clips": clips.embed(shown, list(shown)), "faults": faults}
-    counts = {"num_suspects": len(found), "num_utterances": len(rows)}
+    values = {"rows": faulty[: len(shown)], "clips": clips.embed(shown, list(shown)), "faults": faults}
+    counts = {"num_suspects": len(faulty), "num_utterances": len(rows)}
     recordings.save(page, report_page.template("suspects.html").render(values, **counts))
     recordings.save_table(scores, _SCORE_COLUMNS, rows)
-    recordings.save_table(table, _SUSPECT_COLUMNS, found)
-    print(f"{len(found):,} of {len(rows):,} utterances are suspicious: {table}, {page}")
+    recordings.save_table(table, _SUSPECT_COLUMNS, faulty)
+    print(f"{len(faulty):,} of {len(rows):,} utterances are suspicious: {table}, {page}")
     for fault, count in faults:
         print(f"{fault}: {count:,}")

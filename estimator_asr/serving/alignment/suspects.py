@@ -51,8 +51,8 @@ class TextEdit(NamedTuple):
         """Returns True if a gain in log probability, less the doubts, is hardly due to a mistake."""
         if self.fault != OTHER_WORDS:
             return gain >= _MIN_GAIN[self.fault]
-        written = tokens[self.start : self.end]
-        return gain >= _MIN_TOKEN_GAIN * len(written) and not any(map(_sound_alike, written, self.said))
+        replaced = tokens[self.start : self.end]
+        return gain >= _MIN_TOKEN_GAIN * len(replaced) and not any(map(_sound_alike, replaced, self.said))
 
 
 class ComparedUtterance(NamedTuple):
@@ -135,11 +135,11 @@ def _find_edits(compared: Sequence[ComparedUtterance]) -> list[list[TextEdit]]:
         doubts = _DOUBTS * (1 - compared[number].confidence)
         gain = float(np.sum(scores) - np.sum(compared[number].scores)) - doubts
         best[number, place] = max(best.get((number, place), (gain, edit)), (gain, edit))
-    found: list[list[TextEdit]] = [[] for _ in compared]
+    certain: list[list[TextEdit]] = [[] for _ in compared]
     for (number, _), (gain, edit) in sorted(best.items(), key=lambda item: -item[1][0]):
         if edit.is_certain(compared[number].labels.tokens, gain):
-            found[number].append(edit)
-    return found
+            certain[number].append(edit)
+    return certain
 
 
 def _sound_alike(token: str, other: str) -> bool:
@@ -149,12 +149,12 @@ def _sound_alike(token: str, other: str) -> bool:
 
 
 def _describe(utterance: ComparedUtterance, edits: Sequence[TextEdit]) -> dict[str, object]:
-    tokens, heard, probs = utterance.labels.tokens, utterance.speech.tokens, np.exp(utterance.scores)
+    tokens, said, probs = utterance.labels.tokens, utterance.speech.tokens, np.exp(utterance.scores)
     return {
-        "score": round(float(np.sum(probs)) / max(len(tokens), len(heard), 1), 3),
+        "score": round(float(np.sum(probs)) / max(len(tokens), len(said), 1), 3),
         "agreement": round(utterance.agreement, 3),
         "tokens": " ".join(f"{token}:{prob:.2f}" for token, prob in zip(tokens, probs)),
-        "heard": " ".join(heard),
+        "heard": " ".join(said),
         "fault": _find_fault(utterance, edits),
         "words": "; ".join(_describe_edit(utterance.labels, edit) for edit in edits),
     }
@@ -162,8 +162,8 @@ def _describe(utterance: ComparedUtterance, edits: Sequence[TextEdit]) -> dict[s
 
 def _describe_edit(labels: labelling.Labels, edit: TextEdit) -> str:
     names = labels.characters if len(labels.characters) == len(labels.tokens) else labels.tokens
-    written, said = " ".join(names[edit.start : edit.end]), " ".join(edit.said)
-    return {LEFT_OUT: f"-{written}", ADDED: f"+{said}", OTHER_WORDS: f"{written} > {said}"}[edit.fault]
+    text, said = " ".join(names[edit.start : edit.end]), " ".join(edit.said)
+    return {LEFT_OUT: f"-{text}", ADDED: f"+{said}", OTHER_WORDS: f"{text} > {said}"}[edit.fault]
 
 
 def _find_fault(utterance: ComparedUtterance, edits: Sequence[TextEdit]) -> str:

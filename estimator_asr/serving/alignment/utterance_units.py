@@ -40,8 +40,8 @@ class UtteranceWriter(recording_units.RecordingWriter):
             segments[owner].append(segment)
         good = [number for number, row in enumerate(rows) if not row["problem"]]
         utterances = [unit.signed[number][0].utterance for number in good]
-        heard = [forced_alignment.join_segments(segments[number]) for number in good]
-        for number, values in zip(good, self.keep(utterances, heard)):
+        speech = [forced_alignment.join_segments(segments[number]) for number in good]
+        for number, values in zip(good, self.keep(utterances, speech)):
             rows[number].update(values)
         with open(path, "w", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(row)}\n" for row in rows)

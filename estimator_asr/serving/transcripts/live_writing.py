@@ -51,8 +51,8 @@ class LiveWriting:
         first, num_settled = self._num_final, update.num_stable - self._num_before
         self._num_final = max(first, min(num_settled, len(items) - FOLLOWERS))
         partial = self._settle(marked, window.has_ended)
-        written = {"stable": self._stable, "partial": partial, "characters": items[first:]}
-        update = update._replace(first=self._num_before + first, **written)
+        texts = {"stable": self._stable, "partial": partial, "characters": items[first:]}
+        update = update._replace(first=self._num_before + first, **texts)
         if window.has_ended:
             self._end_segment(len(text))
         return update

@@ -119,9 +119,9 @@ def list_pieces(marked: Sequence[str]) -> list[WrittenPiece]:
 
 def _split(text: str, owners: Sequence[int]) -> Iterator[tuple[str, int, int]]:
     """Yields written texts and their ranges in `text`: one per changed range, and one per other character."""
-    for written, start, end in load_form().rewrite(text):
-        if written != text[start:end]:
-            yield written, start, end
+    for piece, start, end in load_form().rewrite(text):
+        if piece != text[start:end]:
+            yield piece, start, end
             continue
         for _, group in itertools.groupby(range(start, end), owners.__getitem__):
             places = list(group)
@@ -135,8 +135,8 @@ def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> lis
     for start in range(0, max(len(characters) - _STEP, min(len(characters), 1)), _STEP):
         window = " ".join(characters[start : start + _WINDOW]).encode()
         batch = {"characters": np.array([window], object), "pauses": pauses[None, start : start + _WINDOW]}
-        (found,) = punctuate.run(batch)["marks"]
-        marks[start + margin * bool(start) :] = found[margin * bool(start) :]
+        (window_marks,) = punctuate.run(batch)["marks"]
+        marks[start + margin * bool(start) :] = window_marks[margin * bool(start) :]
     return marks
 
 

@@ -153,7 +153,7 @@ def test_results_of_streams_get_marks():
     del result["punctuated"]
     for item in result["characters"]:
         del item["mark"]
-    # The mark after the last character would come and go while speech goes on.
+    # The mark after the last character would come and go during speech.
     assert speaker.text.update(speaker.plain.take(), result).partial == "你！好"
 
 
