@@ -127,6 +127,7 @@ def test_the_simulated_rate_is_the_true_one():
     assert coverage.Design("own", 2, 2, 4).clusterings()[1].tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_skipped_blanks_change_no_text():
     config = decoding.BenchmarkConfig(num_utterances=16, num_frames=20, num_classes=30)
     log_probs = decoding.make_posteriors(config)

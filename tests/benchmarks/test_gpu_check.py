@@ -146,6 +146,7 @@ def test_without_devices_or_data_nothing_is_trained(monkeypatch, tmp_path, answe
     assert [line.result for line in make_checks(tmp_path).run()] == results
 
 
+@pytest.mark.long
 def test_each_training_is_compared_with_the_first(monkeypatch, tmp_path):
     other = [1.01 * loss for loss in FALLING]
     losses = {"CPU": FALLING, "two CPU replicas": other, "GPU": [], "GPU, float16": other}
@@ -165,6 +166,7 @@ def test_each_training_is_compared_with_the_first(monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_a_check_that_was_cut_off_goes_on_with_what_has_not_passed(monkeypatch, tmp_path):
     names, cut = ("CPU", "two CPU replicas"), {"m, two CPU replicas": ("cut off after 9 s: begun", "begun")}
     machine = Machine(monkeypatch, dict.fromkeys(names, FALLING), **cut)

@@ -83,6 +83,7 @@ def test_a_corpus_with_the_text_as_it_was_written(flags, recorded, tmp_path, cap
     assert f"kept {len(rows)} utterances, 0.00 hours: " in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_corpus_can_be_built(flags, tmp_path, monkeypatch):
     assert run(flags, min_score=0.0) == 0
     words = ["--corpus=manifest", f"--corpus_dir={tmp_path / 'out'}", f"--output_dir={tmp_path / 'data'}"]

@@ -194,6 +194,7 @@ def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
         config(directory, "data", warm_start_from=unfinished)
 
 
+@pytest.mark.long
 def test_features_of_another_frontend_are_refused(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags)
@@ -222,6 +223,7 @@ def test_the_message_on_unencoded_data_names_the_encode_command(directory, model
     assert f"python -m estimator_asr.encode --weights={model} --layers=1,2" in completed.stderr
 
 
+@pytest.mark.long
 def test_waveform_data_can_only_be_read_by_encode(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags, "--frontend=waveform")

@@ -225,6 +225,7 @@ def test_language_model_is_scored_in_characters_on_text(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
     """Two utterances of two characters, 犇犇, are in no vocabulary; the language model writes the others."""
     metrics = evaluate.evaluate(make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir))
@@ -254,6 +255,7 @@ def test_with_damaged_lists_of_recordings_the_report_has_no_audio(tiny_export, t
     assert "line 1 is not a valid item" in caplog.text
 
 
+@pytest.mark.long
 def test_errors_of_a_language_model_are_homophones_or_unreachable(tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"))
     data_dir = str(tmp_path / "text")
@@ -498,6 +500,7 @@ def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is
         evaluate.evaluate(config)
 
 
+@pytest.mark.long
 def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_path, monkeypatch, capsys):
     texts = {"pinyin": ["ni3", "<unk>"], "transcript": ["你", "<unk>"]}
     batch = {

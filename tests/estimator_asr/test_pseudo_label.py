@@ -74,6 +74,7 @@ def made(tmp_path, monkeypatch):
     return types.SimpleNamespace(flags=flags, transcribed=transcribed, out=tmp_path / "out", path=tmp_path)
 
 
+@pytest.mark.long
 def test_a_real_export_labels_recordings(tiny_export, tmp_path, monkeypatch, capsys):
     """The confidences of the untrained model are low, so the limits keep everything."""
     waveform = tiny_export.utterances["u3"][-1]

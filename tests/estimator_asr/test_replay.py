@@ -89,6 +89,7 @@ def test_the_session_is_set_up_as_in_training(nan_dir, monkeypatch):
     assert rewrites.layout_optimizer == rewrites.OFF
 
 
+@pytest.mark.long
 def test_settings_are_those_of_the_recorded_run(nan_dir, monkeypatch, capsys):
     config = pathlib.Path(nan_dir).parent.parent / "config.json"
     text = config.read_text()

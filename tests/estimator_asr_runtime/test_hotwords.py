@@ -113,6 +113,7 @@ def test_a_hypothesis_gets_the_boosts_of_all_occurrences():
         assert sum(added) + end == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.long
 def test_the_search_equals_that_of_tensorflow():
     tf = pytest.importorskip("tensorflow")
 

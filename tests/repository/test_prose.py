@@ -44,6 +44,7 @@ def find_riddles(source: str) -> list[str]:
     return [f"{row}: {text.splitlines()[0]}" for row, text in texts if RIDDLE.match(text)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind, find", [("dangling", find_dangling), ("riddle", find_riddles)])
 def test_comments_and_docstrings_name_their_subject(kind, find):
     findings = [

@@ -128,6 +128,7 @@ def test_a_recogniser_rejects_recordings(text_dir, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_finished_recordings_are_not_synthesised_again(text_dir, corpus):
     path = next((corpus / "wav").rglob("*.wav"))
     before = path.stat().st_mtime_ns
@@ -135,6 +136,7 @@ def test_finished_recordings_are_not_synthesised_again(text_dir, corpus):
     assert path.stat().st_mtime_ns == before
 
 
+@pytest.mark.long
 def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
     completed = run(text_dir, corpus, "--num_speakers=3")
     assert completed.returncode == 1
@@ -143,6 +145,7 @@ def test_refuses_a_corpus_of_other_settings(text_dir, corpus):
     )
 
 
+@pytest.mark.long
 def test_only_one_synthesis_runs_in_a_directory(text_dir, corpus):
     with locks.exclusive(str(corpus), "busy"):
         completed = run(text_dir, corpus, "--num_speakers=4")
@@ -151,6 +154,7 @@ def test_only_one_synthesis_runs_in_a_directory(text_dir, corpus):
     )
 
 
+@pytest.mark.long
 def test_the_error_for_a_recording_that_cannot_be_written_names_it(text_dir, corpus, tmp_path):
     wav = shutil.copytree(corpus, tmp_path / "corpus") / "wav"
     speakers = sorted(path.name for path in wav.iterdir())

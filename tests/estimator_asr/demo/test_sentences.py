@@ -76,6 +76,7 @@ def test_more_sentences_than_the_grammar_has_are_refused(monkeypatch):
         sample(num_train=60, num_dev=1, num_test=60, min_occurrences=1)
 
 
+@pytest.mark.long
 def test_the_builder_reads_the_files(tmp_path):
     flags = [f"--{name}={value}" for name, value in SMALL.items()]
     command = [sys.executable, "-m", "estimator_asr.demo.sentences", f"--output_dir={tmp_path}", *flags]

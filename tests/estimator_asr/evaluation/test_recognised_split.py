@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import tiny_models
 
 from estimator_asr.evaluation import recognised_split
@@ -26,6 +27,7 @@ def test_the_vocabularies_of_a_cascade_are_characters_and_syllables(tiny_export)
         assert found.language.run({"pinyin": [b"qi4 zi4"]})["transcript"] == ["气字"]
 
 
+@pytest.mark.long
 def test_the_vocabulary_of_an_acoustic_model_is_its_tokens(tiny_export):
     data = load_data(tiny_export.data_dir)
     found = recognised_split.open_model(tiny_export.acoustic_dir, None, data)

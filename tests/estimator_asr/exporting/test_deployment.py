@@ -46,6 +46,7 @@ def test_warm_up_requests_are_wav_files_of_one_and_five_seconds(files):
     assert [(len(samples), rate) for samples, rate in decoded] == [(16000, 16000), (80000, 16000)]
 
 
+@pytest.mark.long
 def test_the_model_recognises_the_warm_up_requests(files, tiny_export):
     model = recogniser.load(tiny_export.version_dir, "serving_default")
     for request in read_requests(files):

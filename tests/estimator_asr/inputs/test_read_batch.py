@@ -52,6 +52,7 @@ def test_batch_of_reproduces_the_batch_of_a_replica(data):
         assert_same(features, make_again(records, data, features["seed"], "acoustic", shard)[0])
 
 
+@pytest.mark.long
 def test_read_batch_returns_records_in_the_order_of_the_rows(data):
     (first,) = read(data, 1, seed=2)
     examples = [tf.train.Example.FromString(r) for r in read_again(data, first[0]["seed"], "acoustic")]

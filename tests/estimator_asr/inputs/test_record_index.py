@@ -187,6 +187,7 @@ def test_workers_resume_at_any_batch(source, num_workers):
         ]
 
 
+@pytest.mark.long
 def test_as_many_replicas_on_other_machines_continue_with_the_same_batches(source):
     """Two workers of one replica continue where one machine with two replicas stopped."""
     parts = [read(source, 1, worker, 2, index=7)[0] for worker in range(2)]

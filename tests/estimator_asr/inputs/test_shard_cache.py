@@ -267,6 +267,7 @@ def test_shards_are_fetched_while_those_before_are_read(tmp_path, monkeypatch):
     assert sorted(begun) == [f"train-{i:05d}" for i in range(12)]
 
 
+@pytest.mark.long
 def test_the_epochs_of_a_split_share_one_cache(tmp_path, cache_directory):
     _, source = make_source(tmp_path, num_shards=40)
     for seed in (1, 2, 3):

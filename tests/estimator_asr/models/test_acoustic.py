@@ -83,6 +83,7 @@ def test_all_variables_live_under_acoustic_and_inference_needs_no_others():
     assert set(Model(seed=[1, 2]).names) == names
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 def test_padded_frames_and_labels_change_nothing(padding):
     model = Model()

@@ -82,6 +82,7 @@ def test_outputs_are_a_quarter_of_the_frames_rounded_up(name):
         assert encoding.num_frames.tolist() == [num_subsampled]
 
 
+@pytest.mark.long
 @every_encoder
 @pytest.mark.parametrize("num_padding", [0, 1, 2, 3, 8])
 def test_padding_changes_nothing(name, num_padding):
@@ -163,6 +164,7 @@ def test_padding_feeds_no_batch_norm_average(name):
         np.testing.assert_allclose(expected, got, atol=1e-5)
 
 
+@pytest.mark.long
 @every_encoder
 def test_every_variable_has_a_gradient(name):
     model = get_model(name, training=True)

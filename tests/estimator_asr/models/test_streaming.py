@@ -118,6 +118,7 @@ def test_outputs_depend_on_the_whole_chunk_and_on_nothing_after_it(name):
     assert np.all(np.abs(before - after).max(axis=1)[8:] > 1e-6)
 
 
+@pytest.mark.long
 @every_encoder
 def test_a_streaming_model_also_processes_whole_recordings(name):
     model, fbank = get_model(name), make_fbank(1, 96)

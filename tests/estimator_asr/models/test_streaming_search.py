@@ -111,6 +111,7 @@ def test_a_token_continues_in_the_next_piece_unless_a_skipped_blank_ends_it():
         assert [list_hypotheses(found, row)[0][0] for row in range(2)] == [[2], [2, 2]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_a_token_has_the_time_at_which_it_is_most_probable(size):
     """Frames 0, 1 and 5 are skipped; the prefix of both tokens is in the beam long before the second peak."""
@@ -149,6 +150,7 @@ def test_a_minute_of_frames_in_pieces_has_the_scores_of_one_call():
     assert -3000 < whole.scores[0, 0] < -500
 
 
+@pytest.mark.long
 def test_scorers_score_the_end_only_when_the_recording_ends():
     search = Search([RememberLast()])
     logits = np.full([1, 2, NUM_CLASSES], -9.0)
@@ -162,6 +164,7 @@ def test_scorers_score_the_end_only_when_the_recording_ends():
     assert scores[0] - scores[1] == pytest.approx(1.0)
 
 
+@pytest.mark.long
 def test_tokens_beyond_max_tokens_are_dropped():
     search = Search(max_tokens=2)
     logits = np.full([1, 8, NUM_CLASSES], -9.0)

@@ -51,6 +51,7 @@ def test_stacked_log_mel_frames_come_before_the_block_outputs(weights_dir):
     np.testing.assert_array_equal(vectors[1, :160], np.float16(np.concatenate([fbank[2], np.zeros(80)])))
 
 
+@pytest.mark.long
 def test_padding_and_neighbours_change_nothing(weights_dir):
     short, long = draw(9, seed=1), draw(30, seed=2)
     batch = np.full([2, 30, 80], np.nan, np.float32)

@@ -38,6 +38,7 @@ def test_without_a_decoder_there_is_no_attention_panel():
     assert draw(attention=None).shape[0] < draw().shape[0]
 
 
+@pytest.mark.long
 def test_alignment_probabilities_and_attention_are_visible():
     plain = draw()
     peak = np.zeros([SUBSAMPLED, 2], np.float32)

@@ -106,6 +106,7 @@ def test_a_decoder_tensor_of_another_shape_is_named(acoustic, language):
     )
 
 
+@pytest.mark.long
 def test_letters_become_capitals_with_the_ids_of_their_tokens(tmp_path, language):
     acoustic = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper", layers=(3,))
     letters = vocabulary.Vocabulary(["<unk>", "a", "hao3", "p"])

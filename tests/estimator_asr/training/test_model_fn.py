@@ -114,6 +114,7 @@ def _is_half(op):
     return "gradients" not in op.name and op.outputs[0].dtype == tf.bfloat16
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_only_float16_has_a_loss_scale(tmp_path, precision):
     build(tmp_path, "language", estimator_api.ModeKeys.TRAIN, precision=precision)

@@ -192,6 +192,7 @@ def run_process(change, file, wav):
     return subprocess.run(words, stdin=file, capture_output=True, timeout=60, pass_fds=[wav.fileno()])
 
 
+@pytest.mark.long
 def test_the_decoding_process_has_limits_of_time_memory_and_output(write, tmp_path):
     path = write(telephone_files.encode("m4a", 60.0, level=0.0))
     with open(path, "rb") as file, open(tmp_path / "b.raw", "wb") as raw:

@@ -83,6 +83,7 @@ def _without_places(info):
     return dataclasses.replace(info, splits=splits, report_sha256="", rejected_sha256="")
 
 
+@pytest.mark.long
 def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_path, written):
     here, there = corpora
     info = _build(here, str(tmp_path / "out"))

@@ -168,6 +168,7 @@ def test_split_initial_final(token, parts):
     assert syllables.split_initial_final(token) == tuple(parts.split())
 
 
+@pytest.mark.long
 def test_every_syllable_survives_a_round_trip():
     inventory = _inventory()
     assert len(inventory) > 2500

@@ -37,6 +37,7 @@ def make_task(directory):
     return writer, unit, tasks.make(writer, ())
 
 
+@pytest.mark.long
 def test_a_missing_recording_repeats_all_prompts_of_its_process(tmp_path, monkeypatch):
     monkeypatch.setattr(espeak.EspeakEngine, "prompts_per_process", 2)
     write(tmp_path, make_prompts(*"abc"), num_workers=None)
@@ -49,6 +50,7 @@ def test_a_missing_recording_repeats_all_prompts_of_its_process(tmp_path, monkey
     assert [new[1] == old[1] for new, old in zip(after, before)] == [False, False, True]
 
 
+@pytest.mark.long
 def test_a_unit_lists_the_sizes_of_its_recordings(tmp_path, monkeypatch):
     monkeypatch.setattr(espeak.EspeakEngine, "prompts_per_process", 2)
     write(tmp_path, make_prompts(*"abc") + make_prompts("d", voice="m3"))
@@ -58,6 +60,7 @@ def test_a_unit_lists_the_sizes_of_its_recordings(tmp_path, monkeypatch):
     assert json.loads((tmp_path / ".units" / "f1.0").read_text()) == sizes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_earlier_recordings_of_a_worker_change_no_byte(tmp_path, num_workers):
     """In one process, eSpeak NG speaks differently once Klatt's synthesiser has been used."""

@@ -70,6 +70,7 @@ def test_scores_equal_values_computed_by_hand(score, rows, boosts, tokens, added
     np.testing.assert_allclose(finish, [end], atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_hypothesis_gets_the_boosts_of_all_occurrences(score):
     rng = np.random.default_rng(6)
     for _ in range(200):

@@ -106,6 +106,7 @@ def test_the_error_for_a_wrong_number_of_syllables_names_the_hotword(
         assert expected in str(refused.value)
 
 
+@pytest.mark.long
 def test_hotwords_of_toneless_models_have_no_tones(tmp_path):
     parse = Parser(make_model(tmp_path, TONELESS, "toneless"))
     assert [row[1] for row in parse("你好", "你 ni4", "你 ni")] == [[2, 1], [2], [2]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from estimator_asr.decoding.search import candidates
@@ -99,6 +100,7 @@ def test_gradient_is_softmax_minus_target():
     np.testing.assert_allclose(gradients, probs - is_label, atol=1e-6)
 
 
+@pytest.mark.long
 def test_padded_pairs_change_neither_losses_nor_gradients_nor_the_best():
     """Six positions with sixteen candidates each have 96 pairs, and 128 is the next power of two."""
     results = []

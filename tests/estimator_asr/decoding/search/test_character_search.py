@@ -81,6 +81,7 @@ def search(model, words, utterances, length, beam_width=81):
         return session.run(found, {**feeds, num_tokens: counts, shape: [len(counts), length]})
 
 
+@pytest.mark.long
 def test_search_finds_the_best_of_all_sentences(model, words, sentences):
     found = search(model, words, sentences, length=5)
     for i, utterance in enumerate(sentences):
@@ -90,6 +91,7 @@ def test_search_finds_the_best_of_all_sentences(model, words, sentences):
         np.testing.assert_allclose(found.scores[i], totals[best], rtol=1e-5)
 
 
+@pytest.mark.long
 def test_character_probabilities_are_conditional_on_all_others(model, words, sentences):
     found = search(model, words, sentences, length=4)
     for i, utterance in enumerate(sentences):
@@ -114,6 +116,7 @@ def test_an_utterance_alone_has_the_same_result(model, words, sentences, beam_wi
         np.testing.assert_allclose(together.probs[i, :length], alone.probs[0], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_token_with_many_candidates_keeps_the_best(model, words):
     """<unk> has all characters as candidates, but the search uses no more of them than of other tokens."""
     unknown = dict(enumerate(np.log(np.random.default_rng(3).dirichlet([1] * len(words)))))
@@ -125,6 +128,7 @@ def test_a_token_with_many_candidates_keeps_the_best(model, words):
     np.testing.assert_allclose(got.probs, want.probs, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_a_batch_without_tokens_has_only_the_score_of_the_end(model, words):
     found = search(model, words, [[], []], length=1)
     assert found.characters.tolist() == [[-1], [-1]]

@@ -86,6 +86,7 @@ def test_equal_to_a_plain_search_on_random_matrices():
             count += 1
 
 
+@pytest.mark.long
 def test_a_wide_beam_finds_the_sums_over_all_paths():
     probs = softmax(np.random.default_rng(2).normal(size=[5, NUM_CLASSES]))
     sums = collections.Counter()
@@ -97,6 +98,7 @@ def test_a_wide_beam_finds_the_sums_over_all_paths():
         assert math.exp(score) == pytest.approx(sums[tokens], rel=1e-4)
 
 
+@pytest.mark.long
 def test_beam_width_plus_one_candidates_find_the_same_as_all_tokens():
     rng = np.random.default_rng(3)
     few, all_tokens = (Search(40, beam_width=5, candidates=candidates) for candidates in (6, 39))
@@ -105,6 +107,7 @@ def test_beam_width_plus_one_candidates_find_the_same_as_all_tokens():
         assert few(logits, num_frames) == all_tokens(logits, num_frames)
 
 
+@pytest.mark.long
 def test_batch_and_padding_change_nothing():
     rng, search = np.random.default_rng(4), Search(beam_width=4)
     logits = np.float32(rng.normal(size=[6, 15, NUM_CLASSES]) * 3)
@@ -124,6 +127,7 @@ def peaked(path, other=-4.0):
     return np.where(np.eye(NUM_CLASSES)[path] > 0, 8.0, other)[None].astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "tokens"),
     [
@@ -140,6 +144,7 @@ def test_a_skipped_blank_still_separates_equal_tokens(path, tokens):
     assert skipping[1] == pytest.approx(whole[1], abs=1e-3)
 
 
+@pytest.mark.long
 def test_skipping_blanks_leaves_the_best_hypothesis():
     rng = np.random.default_rng(5)
     logits = np.float32(rng.normal(size=[40, 30, NUM_CLASSES]) * 2)
@@ -149,6 +154,7 @@ def test_skipping_blanks_leaves_the_best_hypothesis():
     assert [row[0][0] for row in skipping] == [row[0][0] for row in whole]
 
 
+@pytest.mark.long
 def test_long_improbable_recordings_keep_their_scores():
     """The probability of the best hypothesis is below what float64 can hold."""
     logits = np.float32(np.random.default_rng(6).normal(size=[1, 1500, NUM_CLASSES]))
@@ -171,6 +177,7 @@ class PreferToken:
         return 2.0 * tf.cast(tf.equal(states, 1), tf.float32)
 
 
+@pytest.mark.long
 def test_scorers_add_to_the_probability():
     probs = softmax(np.random.default_rng(7).normal(size=[4, NUM_CLASSES]))
     (found,) = Search(beam_width=200, candidates=4, scorers=[PreferToken()])(np.log(probs)[None], [4])
@@ -183,6 +190,7 @@ def test_scorers_add_to_the_probability():
     assert [score for _, score, _ in found] == sorted((score for _, score, _ in found), reverse=True)
 
 
+@pytest.mark.long
 def test_the_token_bonus_counts_tokens():
     logits = np.float32(np.random.default_rng(8).normal(size=[1, 6, NUM_CLASSES]))
     (found,) = Search(scorers=[scorers.TokenBonus(0.7)])(logits, [6])
@@ -190,6 +198,7 @@ def test_the_token_bonus_counts_tokens():
         assert score == pytest.approx(acoustic + 0.7 * len(tokens), abs=1e-4)
 
 
+@pytest.mark.long
 def test_two_scorers_add_up():
     logits = np.float32(np.random.default_rng(9).normal(size=[1, 6, NUM_CLASSES]))
     (found,) = Search(beam_width=20, scorers=[PreferToken(), scorers.TokenBonus(0.7)])(logits, [6])
@@ -199,6 +208,7 @@ def test_two_scorers_add_up():
         assert score == pytest.approx(acoustic + added, abs=1e-4)
 
 
+@pytest.mark.long
 def test_hypotheses_that_do_not_exist_have_no_tokens():
     """One frame with one token has two hypotheses: the empty one and the token."""
     search = Search(2, beam_width=5, candidates=1)
@@ -208,6 +218,7 @@ def test_hypotheses_that_do_not_exist_have_no_tokens():
     assert found.num_tokens[0, 2:].tolist() == [0, 0, 0] and found.ids.shape == (1, 5, 1)
 
 
+@pytest.mark.long
 def test_a_beam_of_width_one_finds_the_peaks():
     (found,) = Search(beam_width=1)(peaked([0, BLANK, 1, 1]), [4])
     assert [tokens for tokens, *_ in found] == [(0, 1)]

@@ -40,6 +40,7 @@ def total(log_probs, readings):
     return score
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 def test_the_best_prefix_and_its_probability(seed):
     log_probs, readings = draw(5, seed), [(0, 1), (2,), (3,)]
@@ -50,6 +51,7 @@ def test_the_best_prefix_and_its_probability(seed):
     assert found.scores[0, 0] == pytest.approx(max(totals), abs=1e-4)
 
 
+@pytest.mark.long
 def test_each_character_is_read_as_it_sounds():
     log_probs = np.full([6, BLANK + 1], -9.0)
     for frame, token in enumerate((0, BLANK, 1, BLANK, 0, BLANK)):
@@ -60,6 +62,7 @@ def test_each_character_is_read_as_it_sounds():
     assert found.ids[0, 0].tolist() == [0, 1, 0, -1]
 
 
+@pytest.mark.long
 def test_equal_tokens_need_a_blank_between_them():
     """Two characters with the same token do not match a single emission of the token."""
     log_probs = np.full([3, BLANK + 1], -20.0)
@@ -68,6 +71,7 @@ def test_equal_tokens_need_a_blank_between_them():
     assert found.num_characters[0, 0] == 1
 
 
+@pytest.mark.long
 def test_results_do_not_depend_on_batch_or_padding_even_without_frames():
     long, short = draw(7, 1), draw(4, 2)
     batch = np.full([3, 7, BLANK + 1], 5.0)

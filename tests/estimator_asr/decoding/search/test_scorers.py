@@ -43,6 +43,7 @@ def test_ngram_scores_match_those_computed_by_hand(session, arrays):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tool", ["kenlm", "irstlm"])
 def test_random_sentences_score_as_the_definition(session, tool):
     model = arpa.read(str(small_ngrams.DIRECTORY / f"{tool}.arpa"))

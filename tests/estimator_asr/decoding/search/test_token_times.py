@@ -33,6 +33,7 @@ def test_spans_and_probabilities_of_a_path():
     np.testing.assert_allclose(times.probs, [[np.exp(6) / (np.exp(6) + 4)] * 3], rtol=1e-5)
 
 
+@pytest.mark.long
 def test_equal_to_the_alignment_in_numpy_in_any_batch():
     rng = np.random.default_rng(1)
     for _ in range(10):
@@ -60,6 +61,7 @@ def test_a_batch_without_any_tokens():
     assert times.starts.shape == times.probs.shape == (2, 0)
 
 
+@pytest.mark.long
 def test_scores_of_tokens_that_are_not_the_most_probable_ones():
     """The frames are 0, blank, 2, 1, blank; the tokens 0 and 1 leave out 2, and 3 is heard nowhere."""
     log_probs = log_softmax(6 * np.eye(5)[[[0, BLANK, 2, 1, BLANK]]])

@@ -152,6 +152,7 @@ def test_the_transcript_is_the_best_of_the_n_best(whole, fbanks):
         assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.long
 def test_greedy_pinyin_is_the_best_path_of_ctc(models, whole, fbanks):
     greedy = dataclasses.replace(models[0], decode=config.DecodeConfig(decoding="greedy"))
     with running(models[:1], lambda: build_cascade(greedy, None)) as model:
@@ -181,6 +182,7 @@ def test_no_frames_give_empty_text_and_score_zero(whole, max_frames):
     assert result["n_best"] == [[{"transcript": "", "score": 0.0}]] * 2
 
 
+@pytest.mark.long
 def test_without_language_model_the_transcript_is_the_tokens(models, fbanks):
     with running(models[:1], lambda: build_cascade(models[0], None)) as model:
         result = model.run(make_batch(fbanks[3:4]))

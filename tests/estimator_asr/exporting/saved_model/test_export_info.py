@@ -169,6 +169,7 @@ def test_every_file_but_export_json_is_listed(version):
     assert {GRAPH, INDEX, WEIGHTS, TOKENS, CHARACTERS} <= names
 
 
+@pytest.mark.long
 def test_a_signature_that_does_not_exist(version):
     message = r"/7: the SavedModel cannot be loaded \(KeyError\); copy the export again, or export the model"
     with pytest.raises(errors.UserError, match=message):

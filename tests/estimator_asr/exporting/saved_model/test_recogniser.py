@@ -55,6 +55,7 @@ def test_a_saved_model_of_another_project_is_refused(tmp_path):
         export_info.load(path)
 
 
+@pytest.mark.long
 def test_run_gives_python_values_and_ignores_other_features(tiny_export):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     waveform = tiny_export.utterances["u1"][-1]

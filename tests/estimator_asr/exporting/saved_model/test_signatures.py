@@ -110,6 +110,7 @@ def _build_record(audio):
     return shard_writer.make_record(labelled, settings)[0].fbank
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["waveform", "features"])
 def test_padding_of_nan_and_of_zeros_has_equal_outputs(tiny_export, waveforms, name, padding):
@@ -167,6 +168,7 @@ def make_bad_items(like):
     return [("silent", loud * np.float32(0.0005)), ("not_finite", nan), ("not_finite", huge)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [2, 3, 6])
 @pytest.mark.parametrize("name", ["serving_default", "waveform"])
 def test_a_rejected_item_does_not_affect_other_items(tiny_export, waveforms, name, batch_size):

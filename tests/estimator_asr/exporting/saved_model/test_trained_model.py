@@ -118,6 +118,7 @@ def test_if_a_checkpoint_is_deleted_while_it_is_opened_the_next_one_is_opened(ac
     assert trained_model.open_trained_model(acoustic_dir).checkpoint == latest
 
 
+@pytest.mark.long
 def test_the_decoder_can_be_overridden(acoustic_dir):
     trained = trained_model.open_trained_model(acoustic_dir, "greedy")
     assert trained.model.decode.decoding == "greedy"

@@ -56,6 +56,7 @@ def test_a_system_does_not_improve_on_itself(tmp_path):
     assert found.probability_of_improvement == 0.5 and found.mapsswe["p"] == 1.0
 
 
+@pytest.mark.long
 def test_the_interval_covers_the_true_difference():
     """250 sentences by 10 speakers with different rates: an interval over utterances would be too narrow."""
     rng, covered, trials = np.random.default_rng(0), 0, 200

@@ -300,6 +300,7 @@ def test_text_that_is_not_utf_8_ends_the_stream_without_a_traceback(server, capl
     assert caplog.messages == []
 
 
+@pytest.mark.long
 def test_a_client_that_sends_nothing_is_timed_out(server):
     with connect(server) as socket:
         (answer,) = read(socket)
@@ -309,6 +310,7 @@ def test_a_client_that_sends_nothing_is_timed_out(server):
     )
 
 
+@pytest.mark.long
 def test_messages_without_audio_do_not_keep_a_stream_alive(server):
     began, is_open = time.monotonic(), True
     with connect(server) as socket:
@@ -395,6 +397,7 @@ def test_a_full_queue_only_delays_results(server, waveform, monkeypatch):
     assert refused and final["text"]
 
 
+@pytest.mark.long
 def test_a_token_as_a_header_or_a_subprotocol(tiny_export):
     encoded = base64.urlsafe_b64encode(b"secret?").decode().rstrip("=")
     with local_server.serve(tiny_export.export_dir, token="secret?") as server:
@@ -430,6 +433,7 @@ def test_headers_of_a_stream_are_limited(server):
     assert b"bytes, expected at most 16384; shorten them" in refused.value.response.body
 
 
+@pytest.mark.long
 def test_a_server_that_stops_ends_its_streams(tiny_export):
     with contextlib.ExitStack() as stack:
         with local_server.serve(tiny_export.export_dir, stop_seconds=1) as server:

@@ -30,6 +30,7 @@ def version(tiny_export):
     loaded.retire()
 
 
+@pytest.mark.long
 def test_a_version_in_use_keeps_its_session(export_dir):
     """A request uses the version from before its body was parsed, even if another one takes over."""
     version = served_version.ServedVersion(str(export_dir / "1"))

@@ -73,6 +73,7 @@ def test_metadata_is_a_message_of_tensorflow_serving(server, tiny_export):
     assert wav_bytes[1]["tensor_shape"] == {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
 
 
+@pytest.mark.long
 def test_predict_returns_the_outputs_of_the_signature(server, tiny_export, waveforms):
     """The same PredictRequest has the same outputs, sent as JSON and run by the session."""
     loaded = recogniser.load_version(tiny_export.version_dir)

@@ -59,6 +59,7 @@ def make_blocks(*seconds, wait=0.0):
             yield np.full(RATE // 10, 0.0 if index % 2 else 0.5, np.float32)
 
 
+@pytest.mark.long
 def test_each_ended_segment_is_a_line(capsys):
     live_terminal.transcribe(Model(), make_blocks(3, 2, 2), INFO)
     assert capsys.readouterr().out.split("\n") == ["一二三", "一二", ""]

@@ -143,6 +143,7 @@ def test_a_checkpoint_that_cannot_be_kept_does_not_end_training(model, monkeypat
     assert steps(model) == [2]
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_was_deleted_meanwhile_is_not_listed(model, log):
     keep(model, 1, 0.5, count=1)
     gone = checkpoints.prefix_of(model.path, 2)

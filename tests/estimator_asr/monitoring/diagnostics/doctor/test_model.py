@@ -38,6 +38,7 @@ def test_a_directory_without_a_model_is_refused(tmp_path):
         list(model.check(str(tmp_path / "nowhere")))
 
 
+@pytest.mark.long
 def test_data_and_model_are_compared(tiny_export):
     finding, of_batch = model.check_data(tiny_export.acoustic_dir, [tiny_export.data_dir])
     assert of_batch.text.startswith("the first batch matches its ")
