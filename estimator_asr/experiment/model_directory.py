@@ -236,7 +236,7 @@ def _open(path, config, source):
             raise errors.UserError(f"{file}: cannot be read ({error.strerror}); restore the file") from error
         if got != want:
             raise errors.UserError(
-                f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore it from a copy"
+                f"{file}: sha256 is {got[:12]}, expected {want[:12]} as in {source}; restore the file"
             )
     return ModelDirectory(path, config, tokens or vocabulary.Vocabulary.build([]), characters, readings)
 
