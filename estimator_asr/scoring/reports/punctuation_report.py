@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +20,9 @@ _NUM_SHOWN = 50  # texts on the page: those with the most wrong marks
 _KEY = punctuation_scores.COMMAS_STOPS_QUESTIONS
 
 
-class MarkedText(NamedTuple):
-    """A text with the marks of the reference, and the same text with the marks that a model found."""
-
-    utterance_id: str
-    speaker: str
-    reference: str
-    hypothesis: str
-
-
-def write(texts: Sequence[MarkedText], facts: Mapping[str, object], output_dir: str) -> dict:
+def write(
+    texts: Sequence[punctuation_scores.MarkedText], facts: Mapping[str, object], output_dir: str
+) -> dict:
     """Writes the report on texts in the order of their ids; returns the contents of metrics.json.
 
     `facts` describe the model and the data. Intervals come from resampled texts (see error_rate.py).
@@ -62,15 +54,20 @@ def write(texts: Sequence[MarkedText], facts: Mapping[str, object], output_dir: 
 
 
 def describe(values: Mapping) -> Iterator[str]:
-    """Yields a line for each kind of mark in metrics.json; none for other models."""
+    """Yields a line for each kind of mark; none if `values`, as in metrics.json, have no marks."""
     for name in filter(values.__contains__, (_KEY, punctuation_scores.ALL, punctuation_scores.SENTENCE_ENDS)):
         precision, recall = (formats.format_percent(values[name][key]) for key in ("precision", "recall"))
         rate = {**values[name], "rate": values[name]["f1"]}
         label = formats.format_name(name)
         yield f"{label}: F1 {formats.format_rate(rate)}, precision {precision}, recall {recall}"
+    if values.get("num_utterances_without_marks"):
+        number = values["num_utterances_without_marks"]
+        yield f"utterances without marks in the reference, whose marks are not counted: {number}"
 
 
-def _measure(texts: Sequence[MarkedText], counts: Sequence[punctuation_scores.MarkCounts]) -> dict:
+def _measure(
+    texts: Sequence[punctuation_scores.MarkedText], counts: Sequence[punctuation_scores.MarkCounts]
+) -> dict:
     rates = punctuation_scores.measure(counts, [text.reference for text in texts])
     return {name: dataclasses.asdict(rate) for name, rate in rates.items()}
 

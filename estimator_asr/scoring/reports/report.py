@@ -83,12 +83,17 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
-    """Yields each utterance's outputs, with its speaker and, for each measure, [reference, hypothesis]."""
+    """Yields each utterance's outputs, with its speaker and, for each measure, [reference, hypothesis].
+
+    `marked` are the reference and the hypothesis with marks.
+    """
     outputs = {output["utterance_id"]: output for output in split.outputs}
     for rows in zip(*split.measures.values()):
         first = rows[0]
         scored = {name: (row.reference, row.hypothesis) for name, row in zip(split.measures, rows)}
         about = {"utterance_id": first.utterance_id, "speaker": first.speaker, "scored": scored}
+        if first.utterance_id in split.marked_texts:
+            about["marked"] = split.marked_texts[first.utterance_id]
         yield {**about, **outputs.get(first.utterance_id, {})}
 
 
@@ -108,12 +113,16 @@ def create_output_dir(output_dir: str) -> None:
 
 
 def hypotheses(split: scored_split.ScoredSplit) -> str:
-    """Returns the text of hypotheses.tsv: a header, and one line per utterance in the order of `split`."""
-    lines = ["utterance_id\treference\thypothesis"]
+    """Returns the text of hypotheses.tsv: a header, and one line per utterance in the order of `split`.
+
+    If texts have marks, two more columns have the reference and the hypothesis with marks.
+    """
+    columns, missing = (("written", "punctuated"), ("", "")) if split.marked else ((), ())
+    rows = [("utterance_id", "reference", "hypothesis", *columns)]
     for scored in split.scored:
-        fields = scored.utterance_id, scored.reference, scored.hypothesis
-        lines.append("\t".join(" ".join(field.split()) for field in fields))
-    return "\n".join(lines) + "\n"
+        texts = split.marked_texts.get(scored.utterance_id, missing)
+        rows.append((scored.utterance_id, scored.reference, scored.hypothesis, *texts))
+    return "".join("\t".join(" ".join(field.split()) for field in row) + "\n" for row in rows)
 
 
 def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:
