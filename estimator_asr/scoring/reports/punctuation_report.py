@@ -1,4 +1,4 @@
-"""Report on a punctuation model: metrics.json, hypotheses.tsv and report.html."""
+"""Report on a punctuation model: metrics.json, hypotheses.tsv, hypotheses.jsonl and report.html."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ def write(
     confusions = sum(count.confusions for count in counts)
     values = {**facts, "num_utterances": len(texts), **_measure(texts, counts)}
     values["by_speaker"] = {speaker: _measure(*rows) for speaker, rows in _group(texts, counts).items()}
+    rows = [
+        {"utterance_id": name, "speaker": speaker, "scored": {}, report.MARKS: pair}
+        for name, speaker, *pair in texts
+    ]
     contents = {
         report.METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         report.REPORT_FILE: report_page.template("punctuation.html").render(
@@ -41,6 +45,7 @@ def write(
             confusions=confusions.tolist(),
             worst=[texts[index] for index in _sort_by_errors(counts)[:_NUM_SHOWN]],
         ),
+        report.OUTPUTS_FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
         report.HYPOTHESES_FILE: "".join(
             "\t".join(row) + "\n"
             for row in [("utterance_id", "reference", "hypothesis"), *((t[0], t[2], t[3]) for t in texts)]
