@@ -8,8 +8,8 @@
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, an
-export in both, and a punctuation model by the F1 of its marks. With --streaming, the model reads recordings
-chunk by chunk, and the report shows how long after a syllable its token appears.
+export in both, and a punctuation model, alone or in an export, by the F1 of its marks. With --streaming, the
+model reads recordings chunk by chunk, and the report shows how long after a syllable its token appears.
 --compare reads reports on the same utterances and says whether the differences could be due to chance.
 """
 

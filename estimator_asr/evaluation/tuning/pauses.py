@@ -111,7 +111,8 @@ def _recognise(punctuation, acoustic, language, source, max_utterances) -> Itera
         for record, outputs in recogniser.recognise_batches(built, batches):
             if record["written"] and outputs["characters"]:
                 seconds = record["num_frames"] * acoustic.model.config.frontend.frame_seconds
-                yield _make_text(record["written"].decode("utf-8"), outputs, seconds, punctuation, score)
+                reference = marks.unify(record["written"].decode("utf-8"))
+                yield _make_text(reference, outputs, seconds, punctuation, score)
 
 
 def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:

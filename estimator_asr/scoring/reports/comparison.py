@@ -15,14 +15,7 @@ from typing import Optional
 
 import numpy as np
 
-from estimator_asr.scoring import (
-    attribution,
-    breakdown,
-    error_rate,
-    mapsswe,
-    punctuation_scores,
-    utterances,
-)
+from estimator_asr.scoring import attribution, breakdown, error_rate, mapsswe, punctuation_scores, utterances
 from estimator_asr.scoring.reports import formats, report, report_page
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files

@@ -66,8 +66,8 @@ def describe(values: Mapping) -> Iterator[str]:
         label = formats.format_name(name)
         yield f"{label}: F1 {formats.format_rate(rate)}, precision {precision}, recall {recall}"
     if values.get("num_utterances_without_marks"):
-        number = values["num_utterances_without_marks"]
-        yield f"utterances without marks in the reference, whose marks are not counted: {number}"
+        numbers = values["num_utterances"], values["num_utterances_without_marks"]
+        yield "marks are measured on {} utterances; {} have no marks in the reference".format(*numbers)
 
 
 def _measure(

@@ -39,9 +39,9 @@ def make_triples(seed) -> list[mapsswe.Triple]:
     [(0, 133, -0.489, -4.373), (1, 116, -0.681, -5.387), (2, 131, -0.603, -5.574), (3, 119, -0.866, -7.648)],
 )
 def test_mapsswe_equals_that_of_sc_stats(seed, segments, mean, z):
-    found = mapsswe.compare_segments(make_triples(seed))
-    assert (found.num_segments, round(found.mean, 3), round(found.z, 3)) == (segments, mean, z)
-    assert found.p == pytest.approx(2 * (1 - 0.5 * (1 + math.erf(abs(found.z) / math.sqrt(2)))), abs=1e-12)
+    result = mapsswe.compare_segments(make_triples(seed))
+    assert (result.num_segments, round(result.mean, 3), round(result.z, 3)) == (segments, mean, z)
+    assert result.p == pytest.approx(2 * (1 - 0.5 * (1 + math.erf(abs(result.z) / math.sqrt(2)))), abs=1e-12)
 
 
 def differences(reference, a, b) -> list[int]:
