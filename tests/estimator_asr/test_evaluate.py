@@ -535,12 +535,12 @@ def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export
     assert metrics["marked"].keys() - metrics["plain"].keys() == {"marks", "written_form"}
     assert {name: metrics["marked"][name] for name in metrics["plain"]} == metrics["plain"]
     rows = [*map(json.loads, (tmp_path / "marked" / "hypotheses.jsonl").read_text("utf-8").splitlines())]
-    counts = [punctuation_scores.score(*row["marked"]) for row in rows]
+    counts = [punctuation_scores.score(*row["marks"]) for row in rows]
     rate = metrics["marked"]["marks"]["commas_stops_questions"]
     assert rate["num_expected"] == len(rows) == metrics["marked"]["marks"]["num_utterances"] == 8
     assert rate["f1"] == punctuation_scores.f1(counts, "commas_stops_questions")
     assert all(
-        row["marked"] == [row["scored"]["character_error_rate"][0] + "。", row["punctuated"]] for row in rows
+        row["marks"] == [row["scored"]["character_error_rate"][0] + "。", row["punctuated"]] for row in rows
     )
     assert all(row["written"] == row["punctuated"] for row in rows)  # no text has numbers
     # The words are those of the character error rate.

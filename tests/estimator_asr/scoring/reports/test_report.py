@@ -96,7 +96,7 @@ def test_hypotheses_have_columns_with_marks_only_if_there_are_marks(tmp_path):
     )
     report.write(make_marked(), str(tmp_path))
     rows = [json.loads(line) for line in (tmp_path / "hypotheses.jsonl").read_text("utf-8").splitlines()]
-    assert [row.get("marked") for row in rows] == [["你好，吗？", "尼好，吗。"], ["天气。", "天气。"], None]
+    assert [row.get("marks") for row in rows] == [["你好，吗？", "尼好，吗。"], ["天气。", "天气。"], None]
 
 
 class Page(html.parser.HTMLParser):
