@@ -1,51 +1,82 @@
-"""The tables that the demo prints at the end: transcripts, error rates, durations, and next commands."""
+"""The tables that the demo prints at the end: transcripts, error rates, marks, durations, next commands."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tqdm.utils
 
-from estimator_asr.scoring import edit_distance
-from estimator_asr.scoring.reports import formats, report
+from estimator_asr.scoring import edit_distance, punctuation_scores
+from estimator_asr.scoring.reports import formats, punctuation_report, report
+from tfrecord_builder.data import marks
+
+Result = Mapping[str, Any]  # transcript of a recording, a line of estimator_asr.transcribe --format=json
 
 _SURE = 0.8  # characters with a lower confidence are marked
 
 
-def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
+def read_results(output: pathlib.Path) -> dict[str, Result]:
+    """Reads the transcripts in a file, keyed by the id of the recording."""
+    results = map(json.loads, output.read_text(encoding="utf-8").splitlines())
+    return {pathlib.Path(result["file"]).stem: result for result in results}
+
+
+def transcripts(recordings: Sequence[Mapping[str, str]], results: Mapping[str, Result]) -> list[str]:
     """Tabulates each recording's reference, hypothesis (uncertain characters in brackets) and errors.
 
     Args:
-        recordings: rows from the manifest, in the same order as the lines of `output`.
-        output: file that contains the output of estimator_asr.transcribe --format=json.
+        recordings: rows from the manifest.
+        results: transcripts as returned by read_results.
     """
-    results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    rows = [("recording", "reference", "hypothesis", "errors")]
-    for recording, result in zip(recordings, results):
-        transcript = result["transcript"].replace(" ", "")
-        edits = edit_distance.count_edits(list(recording["text"]), list(transcript))
-        errors = f"{edits.errors} of {edits.reference_length}"
-        hypothesis = "".join(
-            item["character"] if item["confidence"] >= _SURE else f"[{item['character']}]"
-            for item in result["characters"]
-        )
-        rows.append((recording["id"], recording["text"], hypothesis, errors))
-    return [*align(rows), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
+    header = ("recording", "reference", "hypothesis", "hanzi wrong", "marks wrong")
+    rows = [(each["id"], *_compare(each["text"], results[each["id"]])) for each in recordings]
+    return [*align([header, *rows]), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
+
+
+def _compare(reference: str, result: Result) -> tuple[str, ...]:
+    edits = edit_distance.count_edits(*(marks.split(t)[0] for t in (reference, result["punctuated"])))
+    confusions = punctuation_scores.score(reference, result["punctuated"]).confusions
+    hypothesis = "".join(
+        (item["character"] if item["confidence"] >= _SURE else f"[{item['character']}]") + item["mark"]
+        for item in result["characters"]
+    )
+    marks_wrong = f"{confusions.sum() - confusions.trace()} of {confusions[1:].sum()}"
+    return reference, hypothesis, f"{edits.errors} of {edits.reference_length}", marks_wrong
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
     """Tabulates error rates with confidence intervals; `reports` maps names to report directories."""
     rows = []
-    for name, directory in reports.items():
-        metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
+    for name, metrics in {name: _read_metrics(path) for name, path in reports.items()}.items():
         for measure in ("token_error_rate", "character_error_rate"):
             if measure in metrics:
                 rows.append((name, formats.format_name(measure), formats.format_rate(metrics[measure])))
     return ["Error rates on the test split, whose sentences and voices do not occur in train", *align(rows)]
+
+
+def mark_rates(
+    recordings: Sequence[Mapping[str, str]], results: Mapping[str, Result], text_report: pathlib.Path
+) -> list[str]:
+    """Tabulates precision, recall and F1 of the marks in the transcripts and in the reference text."""
+    texts = [recording["text"] for recording in recordings]
+    counts = [
+        punctuation_scores.score(each["text"], results[each["id"]]["punctuated"]) for each in recordings
+    ]
+    rates = punctuation_scores.measure(counts, texts)
+    in_speech = {name: dataclasses.asdict(rate) for name, rate in rates.items()}
+    rows = [("transcripts", *line.split(": ")) for line in punctuation_report.describe(in_speech)]
+    rows += [("text", *line.split(": ")) for line in punctuation_report.describe(_read_metrics(text_report))]
+    return ["Punctuation marks on the test split", *align(rows)]
+
+
+def _read_metrics(directory: pathlib.Path) -> dict:
+    return json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
@@ -61,6 +92,7 @@ def next_commands(directory: pathlib.Path) -> list[str]:
         ("training curves", f"{python} -m tensorboard.main --logdir={directory}"),
         ("all errors", f"open {directory / 'report' / 'cascade' / report.REPORT_FILE} in a browser"),
         ("your own WAV", f"{python} -m estimator_asr.transcribe --saved_model={export} YOUR.wav"),
+        ("a page to speak into", f"{python} -m estimator_asr.serve --saved_model={export}"),
         ("your own corpus", "BUILD.md, with the commands above and flags/manifest/"),
     ]
     return ["What to try next", *align(rows)]

@@ -10,6 +10,7 @@ import pytest
 from estimator_asr.demo import grammar, sentences
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import marks
 
 SMALL = {"num_train": 60, "num_dev": 2, "num_test": 2, "num_text_sentences": 80, "min_occurrences": 1}
 
@@ -86,4 +87,8 @@ def test_the_builder_reads_the_files(tmp_path):
         expected = [(split, "".join(words)) for split in chosen for words in chosen[split]]
         assert [(each.split, each.text) for each in found] == expected
         assert found[0].pinyin == " ".join(grammar.read_words(chosen["train"][0]))
-        assert all(len(each.text) == len(each.pinyin.split()) for each in found)
+        assert all(len(marks.split(each.text)[0]) == len(each.pinyin.split()) for each in found)
+    pieces = list(registry.list_utterances("punctuated", [str(tmp_path / "punctuated")]))
+    for split, chosen in sample(**SMALL)[1].items():
+        text = "".join(word for words in chosen for word in words)
+        assert "".join(piece.text for piece in pieces if piece.split == split) == text

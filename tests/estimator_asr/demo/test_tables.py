@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
+
 from estimator_asr.demo import tables
 
 
@@ -13,24 +15,48 @@ def test_columns_with_hanzi_are_aligned():
     assert tables.align([("a", "北京", "x"), ("bcd", "ef", "y")]) == ["  a    北京  x", "  bcd  ef    y"]
 
 
-def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(tmp_path):
-    output = tmp_path / "transcripts.jsonl"
-    confidences = [{"你": 0.99, "好": 0.8, "吗": 0.95}, {"一": 0.79, "天": 0.9}]
+RECORDINGS = [{"id": "a", "text": "你好，吗？"}, {"id": "b", "text": "二天吧！"}]
+
+
+@pytest.fixture
+def results(tmp_path):
+    """The transcripts 你好吗？ and 一天。, in which the confidence of 一 is low."""
+    confidences = {"b": {"一": 0.79, "天。": 0.9}, "a": {"你": 0.99, "好": 0.8, "吗？": 0.95}}
     lines = [
         {
-            "transcript": "".join(each),
-            "characters": [{"character": key, "confidence": value} for key, value in each.items()],
+            "file": f"wav/speaker/{name}.wav",
+            "punctuated": "".join(each),
+            "characters": [
+                {"character": key[0], "mark": key[1:], "confidence": value} for key, value in each.items()
+            ],
         }
-        for each in confidences
+        for name, each in confidences.items()
     ]
+    output = tmp_path / "transcripts.jsonl"
     output.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    recordings = [{"id": "a", "text": "你好吗"}, {"id": "b", "text": "二天吧"}]
-    assert tables.transcripts(recordings, output) == [
-        "  recording  reference  hypothesis  errors",
-        "  a          你好吗     你好吗      0 of 3",
-        "  b          二天吧     [一]天      2 of 3",
+    return tables.read_results(output)
+
+
+def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(results):
+    assert tables.transcripts(RECORDINGS, results) == [
+        "  recording  reference   hypothesis  hanzi wrong  marks wrong",
+        "  a          你好，吗？  你好吗？    0 of 3       1 of 2",
+        "  b          二天吧！    [一]天。    2 of 3       1 of 1",
         "  [] marks characters with a confidence below 80 %",
     ]
+
+
+def test_mark_rates_compare_the_transcripts_and_the_text_with_their_references(results, tmp_path):
+    rate = {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "confidence_interval": [0.5, 0.75]}
+    (tmp_path / "metrics.json").write_text(json.dumps({"commas_stops_questions": rate}))
+    lines = tables.mark_rates(RECORDINGS, results, tmp_path)
+    found = "F1 50.00 % (95 % interval 0.00 to 66.67 %), precision 50.00 %, recall 50.00 %"
+    assert lines[:2] == [
+        "Punctuation marks on the test split",
+        f"  transcripts  commas stops questions  {found}",
+    ]
+    expected = "F1 66.67 % (95 % interval 50.00 to 75.00 %), precision 100.00 %, recall 50.00 %"
+    assert lines[-1] == f"  text         commas stops questions  {expected}"
 
 
 def test_error_rates_list_every_metric_of_every_report(tmp_path):
@@ -57,4 +83,5 @@ def test_next_commands_contain_the_paths_of_this_demo():
     text = "\n".join(tables.next_commands(pathlib.Path("demo")))
     assert "-m tensorboard.main --logdir=demo" in text
     assert "-m estimator_asr.transcribe --saved_model=demo/export YOUR.wav" in text
+    assert "-m estimator_asr.serve --saved_model=demo/export" in text
     assert "demo/report/cascade/report.html" in text
