@@ -8,8 +8,8 @@
     python -m estimator_asr.evaluate --compare=REPORT_A,REPORT_B --output_dir=COMPARISON
 
 An acoustic model is scored in tokens, a language model (which reads the reference tokens) in characters, an
-export in both, and a punctuation model by the F1 of its marks. With --streaming, the model reads recordings
-chunk by chunk, and the report shows how long after a syllable its token appears.
+export in both, and a punctuation model, alone or in an export, by the F1 of its marks. With --streaming, the
+model reads recordings chunk by chunk, and the report shows how long after a syllable its token appears.
 --compare reads reports on the same utterances and says whether the differences could be due to chance.
 """
 
@@ -40,7 +40,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, recordings
 from tfrecord_builder.program import config_flags, program
 
-_PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED)
+_PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED, scored_split.WRITTEN_FORM)
 _MAX_COMPARED = 26  # a comparison labels its reports A to Z
 
 
@@ -175,21 +175,18 @@ def evaluate(config: EvaluateConfig) -> dict:
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
+    facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     if subject.spec.writes_marks:
-        facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
         return punctuation_report.write(recognised.marked, facts, config.output_dir)
     source_flags = {} if config.saved_model is None else {"saved_model": version_dir}
     flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
     scored = scored_split.ScoredSplit(
-        {**subject.facts, "data": ",".join(config.data_dir), "split": config.split},
-        recognised.measures,
-        config.group_pattern,
-        any(info.frontend is not None for info in infos),
-        recognised.outputs,
-        subject.hotwords,
-        pronunciations=recognised.pronunciations,
+        facts,
+        **recognised._asdict(),
+        group_pattern=config.group_pattern,
+        are_speakers_people=any(info.frontend is not None for info in infos),
+        hotwords=subject.hotwords,
         vocabularies=subject.vocabularies,
-        on_reference_pinyin=recognised.on_reference_pinyin,
         recordings=_find_recordings(source, recognised.outputs),
         command=shlex.join(["python", "-m", "estimator_asr.evaluate", *flags]),
     )
@@ -217,12 +214,12 @@ def _find_recordings(source: splits.Split, outputs: Sequence[Mapping]) -> dict[s
 
 
 def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
-    for sentence in punctuation_report.describe(metrics):
-        print(sentence)
     for group, rates in {"": metrics, **metrics.get("by_group", {})}.items():
         for measure in (name for name in _PRINTED if name in rates):
             label = f"{group} {formats.format_name(measure)}".lstrip()
             print(f"{label}: {formats.format_rate(rates[measure])}, {rates[measure]['errors']} errors")
+    for sentence in punctuation_report.describe(metrics.get("marks", metrics)):
+        print(sentence)
     if "emission_delay" in metrics:
         print(formats.describe_delay(metrics["emission_delay"]))
     if metrics.get("num_utterances_of_unknown_speakers"):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr.evaluation import chunkwise
+from estimator_asr.evaluation import chunkwise, written_speech
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client, trained_model
 from estimator_asr.inputs import input_fn, splits
-from estimator_asr.scoring import attribution, utterances
-from estimator_asr.scoring.reports import punctuation_report
+from estimator_asr.scoring import attribution, punctuation_scores, utterances
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info, marks, vocabulary
 from tfrecord_builder.program import config_json, progress_bar
@@ -39,6 +39,7 @@ class EvaluatedModel(NamedTuple):
     # The export's language model, which reads pinyin; it shares the session of `recogniser`.
     language: Optional[recogniser.Recogniser] = None
     hotwords: Sequence[str] = ()  # hotwords that the recogniser uses
+    has_marks: bool = False  # True if transcripts of recordings have marks (see marking.punctuate)
 
 
 class RecognisedSplit(NamedTuple):
@@ -48,7 +49,8 @@ class RecognisedSplit(NamedTuple):
     outputs: list[dict]
     pronunciations: dict[str, str]  # reference pronunciation by utterance id; empty if the model reads audio
     on_reference_pinyin: list[utterances.ScoredUtterance]
-    marked: list[punctuation_report.MarkedText]  # texts with the marks that a punctuation model finds
+    marked: list[punctuation_scores.MarkedText]  # texts with the marks that a punctuation model finds
+    written_forms: list[utterances.ScoredUtterance]  # the texts in `marked`, scored without marks
 
 
 def open_split(
@@ -138,6 +140,7 @@ def open_version(
         _vocabularies(exported.token_type, *vocabularies),
         loaded.find("language") if has_language else None,
         hotwords,
+        exported.punctuation is not None and not is_streaming,
     )
 
 
@@ -180,7 +183,8 @@ def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Known
 
 def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
     """Recognises and scores the split; shows a progress bar."""
-    scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [], [])
+    scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [], [], [])
+    source = dataclasses.replace(source, has_marks=source.has_marks or subject.has_marks)
     read = input_fn.build_input_fn(source, subject.input, training=False)
     with progress_bar.ProgressBar(
         total=source.num_utterances, unit=" utterances", desc="evaluate"
@@ -188,7 +192,7 @@ def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
         for batch, _ in input_fn.read_elements(read):
             _add(scored, subject, batch)
             progress.update(len(batch["utterance_id"]))
-    for rows in (*scored.measures.values(), scored.on_reference_pinyin, scored.marked):
+    for rows in (*scored.measures.values(), scored.on_reference_pinyin, scored.marked, scored.written_forms):
         rows.sort(key=lambda row: row.utterance_id)
     scored.outputs.sort(key=lambda row: row["utterance_id"])
     return scored
@@ -200,6 +204,11 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
             scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
         if subject.spec.writes_marks:
             scored.marked.append(_mark(record, outputs["mark_ids"]))
+        if subject.has_marks and record["written"]:
+            outputs = written_speech.add(outputs)
+            text, written_form = written_speech.compare(record, outputs)
+            scored.marked.append(text)
+            scored.written_forms.append(written_form)
         utterance_id = record["utterance_id"].decode("utf-8")
         scored.outputs.append({"utterance_id": utterance_id, **outputs})
         if not subject.spec.reads_audio:
@@ -211,13 +220,13 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
             scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
 
 
-def _mark(record: Mapping, found: str) -> punctuation_report.MarkedText:
+def _mark(record: Mapping, found: str) -> punctuation_scores.MarkedText:
     """Returns a text with its own marks and with the marks found, whose ids are digits."""
     utterance_id, speaker, text = (
         record[name].decode("utf-8") for name in ("utterance_id", "speaker", "transcript")
     )
     ids = record["mark_ids"].tolist(), list(map(int, found))
-    return punctuation_report.MarkedText(utterance_id, speaker, *(marks.join(text, row) for row in ids))
+    return punctuation_scores.MarkedText(utterance_id, speaker, *(marks.join(text, row) for row in ids))
 
 
 def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:

@@ -193,10 +193,10 @@ class PunctuationConfig(config_flags.Checked):
     heads: int = 4
     ngram_rows: int = 262139  # number of rows in the table of hashed character n-grams; a prime
     ngram_units: int = 24
-    ngram_scale: float = 32.0  # factor for the n-gram embedding
-    ngram_dropout: float = 0.3
-    dropout: float = 0.1
-    unknown_rate: float = 0.005  # fraction of characters that training replaces with <unk>
+    ngram_scale: float = 16.0  # factor for the n-gram embedding
+    ngram_dropout: float = 0.5
+    dropout: float = 0.2
+    unknown_rate: float = 0.03  # fraction of characters that training replaces with <unk>
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,6 +104,29 @@ def resample(
     return Resampled(rates, num_deviations(CONFIDENCE, errors, lengths, clusters, spread))
 
 
+def resample_difference(
+    a: Sequence[np.ndarray], b: Sequence[np.ndarray], clusterings: Sequence[Sequence[Hashable]]
+) -> Optional[Resampled]:
+    """Returns the rates of system B minus those of system A in the same resamples; see `resample`.
+
+    `a` and `b` are the numerators and the denominators of the rates in each utterance. Unlike in `resample`,
+    the denominators may differ, as those of F1 do; the standard error is that of the linearised difference.
+    """
+    clusters = _number(clusterings)
+    if not clusters or not (a[1].any() and b[1].any()):
+        return None
+    rates, linear = [], []
+    for errors, lengths in (a, b):
+        resampled = _resampled_rates(errors, lengths, clusters, np.random.default_rng(0))
+        rates.append(np.concatenate(list(resampled)))
+        linear.append((errors - lengths * (errors.sum() / lengths.sum())) / lengths.sum())
+    differences = rates[1] - rates[0]
+    differences = differences[np.isfinite(differences)]
+    weights, spread = np.full(len(a[0]), 1 / len(a[0])), float(np.std(differences))
+    deviations = num_deviations(CONFIDENCE, linear[1] - linear[0], weights, clusters, spread)
+    return Resampled(differences, deviations)
+
+
 def interval(resampled: Resampled) -> tuple[float, float]:
     """Returns the lower and upper limits of the 95 % interval."""
     tail = 100.0 * NormalDist().cdf(-resampled.num_deviations)

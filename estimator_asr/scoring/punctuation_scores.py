@@ -7,18 +7,31 @@ unpaired character counts as if it followed the last paired character before it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
 
 from estimator_asr.scoring import edit_distance, error_rate
-from tfrecord_builder.data import marks
+from tfrecord_builder.data import dataset_info, marks
 
 COMMAS_STOPS_QUESTIONS = "commas_stops_questions"  # the marks that published results count
 ALL, SENTENCE_ENDS = "all_marks", "sentence_ends"
 _GROUPS = {COMMAS_STOPS_QUESTIONS: "，。？", ALL: "".join(marks.MARKS), **{m: m for m in marks.MARKS[1:]}}
 _ENDS = tuple(map(marks.MARKS.index, "。？！；"))
+
+
+class MarkedText(NamedTuple):
+    """A reference with marks, and the same or recognised characters with the marks that a model found."""
+
+    utterance_id: str
+    speaker: str
+    reference: str
+    hypothesis: str
+
+    @property
+    def is_speaker_known(self) -> bool:
+        return dataset_info.is_known_speaker(self.speaker)
 
 
 class MarkCounts(NamedTuple):
@@ -78,37 +91,45 @@ def _count_near(starts: np.ndarray, targets: np.ndarray) -> int:
     return count
 
 
-def measure(counts: Sequence[MarkCounts], sentences: Sequence[str]) -> dict[str, MarkRate]:
+def measure(counts: Sequence[MarkCounts], *clusterings: Sequence[Hashable]) -> dict[str, MarkRate]:
     """Returns the rates of each mark, of groups of marks, and of sentence ends, keyed by name.
 
-    The texts of `counts` are resampled for the intervals; texts with equal `sentences` stay together.
+    The texts of `counts` are resampled for the intervals; `clusterings` are, for example, their speakers and
+    their sentences (see error_rate.measure).
     """
-    confusions = np.stack([count.confusions for count in counts])
-    triples = {name: _count_group(confusions, group) for name, group in _GROUPS.items()}
-    triples[SENTENCE_ENDS] = np.stack([count.ends for count in counts])
-    return {name: _make_rate(triple, sentences) for name, triple in triples.items()}
+    return {name: _make_rate(_count(counts, name), clusterings) for name in (*_GROUPS, SENTENCE_ENDS)}
 
 
-def f1(counts: Sequence[MarkCounts], group: str) -> float:
-    """Returns the F1 of a group of marks, a key of `measure`'s result; 0 if there are no such marks."""
-    confusions = np.stack([count.confusions for count in counts])
-    num_found, num_expected, num_right = _count_group(confusions, _GROUPS[group]).sum(axis=0)
-    return 2 * num_right / max(num_found + num_expected, 1)
+def f1(counts: Sequence[MarkCounts], name: str) -> float:
+    """Returns the F1 of one of `measure`'s rates; 0 if there are no such marks."""
+    doubled, lengths = count_f1(counts, name)
+    return doubled.sum() / max(lengths.sum(), 1)
 
 
-def _count_group(confusions: np.ndarray, group: Iterable[str]) -> np.ndarray:
+def count_f1(counts: Sequence[MarkCounts], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the numerator and the denominator of F1 in each text, int64 [texts]; `name` as for `f1`."""
+    num_found, num_expected, num_right = _count(counts, name).T
+    return 2 * num_right, num_found + num_expected
+
+
+def _count(counts: Sequence[MarkCounts], name: str) -> np.ndarray:
     """Returns the numbers of found, expected and right marks in each text, int64 [texts, 3]."""
-    ids = list(map(marks.MARKS.index, group))
+    if name == SENTENCE_ENDS:
+        return np.stack([count.ends for count in counts])
+    confusions, ids = (
+        np.stack([count.confusions for count in counts]),
+        [*map(marks.MARKS.index, _GROUPS[name])],
+    )
     right = confusions[:, ids, ids].sum(axis=1)
     return np.stack([confusions[:, :, ids].sum((1, 2)), confusions[:, ids].sum((1, 2)), right], axis=1)
 
 
-def _make_rate(triples: np.ndarray, sentences: Sequence[str]) -> MarkRate:
+def _make_rate(triples: np.ndarray, clusterings: Sequence[Sequence[Hashable]]) -> MarkRate:
     num_found, num_expected, num_right = map(int, triples.sum(axis=0))
     num_both = num_found + num_expected
     ratios = (num_right, num_found), (num_right, num_expected), (2 * num_right, num_both)
     rates = [part / total if total else None for part, total in ratios]
     doubled, lengths = 2 * triples[:, 2], triples[:, 0] + triples[:, 1]
-    resampled = error_rate.resample(doubled, lengths, [sentences]) if num_both else None
+    resampled = error_rate.resample(doubled, lengths, clusterings) if num_both else None
     interval = error_rate.interval(resampled) if resampled else None
     return MarkRate(*rates, interval, num_found, num_expected, num_right)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from benchmarks import bars, comparison, coverage, decoding, hotwords, live, machine, noise
+from benchmarks import bars, comparison, coverage, decoding, hotwords, live, machine, noise, pauses
 from benchmarks.devices import __main__ as devices
 from benchmarks.devices import starts
 from benchmarks.input_methods import __main__ as input_methods
@@ -461,3 +461,23 @@ def test_recordings_are_chosen_evenly_and_resampled(tmp_path):
 def test_a_corpus_that_both_sides_cannot_transcribe_is_refused(tmp_path, row, message):
     with pytest.raises(errors.UserError, match=message):
         transcription.read_recordings(write_corpus(tmp_path, row), 1, sample_rate=16000)
+
+
+def test_joined_recordings_are_of_similar_length_and_keep_the_order():
+    utterances = [pauses.Spoken("", None, np.zeros(length)) for length in (30, 20, 30, 20, 30, 20)]
+    groups = pauses.join(utterances, 60)  # 150 samples
+    assert [[len(item.waveform) for item in group] for group in groups] == [[30, 20, 30], [20, 30, 20]]
+    assert pauses.join(utterances, 0) == [[item] for item in utterances] and pauses.join([], 60) == []
+
+
+@pytest.mark.parametrize(
+    "references, hypothesis, want",
+    [
+        (["你好，吗？", "是。"], "你好吗。是，", ["你好吗。", "是，"]),
+        (["你好。", "是的。"], "你号啊，是。", ["你号啊，", "是。"]),  # an inserted 啊, a deleted 的
+        (["你好。", "是的。"], "你好", ["你好", ""]),
+        (["你好。"], "，你好。", ["你好。"]),
+    ],
+)
+def test_a_joined_text_is_split_at_the_boundaries_of_its_references(references, hypothesis, want):
+    assert pauses.split(references, hypothesis) == want

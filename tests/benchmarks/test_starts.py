@@ -35,6 +35,7 @@ language [torch] --batch_size=4 --length=6 --num_tokens=9 --num_characters=20 --
 live [] --saved_model={export} --audio_dir={audio} --clip_seconds=0.8 --num_clients=1 --seconds=0.1
     --picture={new}
 noise [] --saved_model={export} --data_dir={data} --minutes=0.3
+pauses [] --help
 pretrained [torch] --whisper_layers=3 --whisper_units=64 --encoder_layers=1 --encoder_units=16
     --batch_size=3 --num_frames=40 --max_tokens=4 --num_classes=9 --rounds=1
 real_time [torch kaldi_native_fbank] --seconds=0.6 --num_cores=1 --rounds=1

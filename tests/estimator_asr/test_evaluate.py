@@ -21,7 +21,7 @@ from estimator_asr.evaluation import recognised_split
 from estimator_asr.experiment import model_directory
 from estimator_asr.exporting.saved_model import cascade, recogniser, saved_model_writer, trained_model
 from estimator_asr.models.tasks import tasks
-from estimator_asr.scoring import utterances
+from estimator_asr.scoring import punctuation_scores, utterances
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
@@ -519,6 +519,35 @@ def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_pat
     assert "\nspeaker unknown for 1 of 2 utterances, each of which counts as a separate speaker; if a" in (
         capsys.readouterr().out
     )
+
+
+@pytest.mark.long
+def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export, tmp_path, capsys):
+    """All other rates are those of the same data without marks."""
+    marked_dir = str(tmp_path / "data")
+    tiny_models.make_data(marked_dir, final_mark="。")
+    directories = {"plain": tiny_export.data_dir, "marked": marked_dir}
+    metrics = {}
+    for name, data_dir in directories.items():
+        flags = {"data_dir": (data_dir,), "saved_model": punctuated_export}
+        config = make_config(tiny_export, tmp_path / name, **flags)
+        metrics[name] = {**evaluate.evaluate(config), "data": ""}
+    assert metrics["marked"].keys() - metrics["plain"].keys() == {"marks", "written_form"}
+    assert {name: metrics["marked"][name] for name in metrics["plain"]} == metrics["plain"]
+    rows = [*map(json.loads, (tmp_path / "marked" / "hypotheses.jsonl").read_text("utf-8").splitlines())]
+    counts = [punctuation_scores.score(*row["marks"]) for row in rows]
+    rate = metrics["marked"]["marks"]["commas_stops_questions"]
+    assert rate["num_expected"] == len(rows) == metrics["marked"]["marks"]["num_utterances"] == 8
+    assert rate["f1"] == punctuation_scores.f1(counts, "commas_stops_questions")
+    assert all(
+        row["marks"] == [row["scored"]["character_error_rate"][0] + "。", row["punctuated"]] for row in rows
+    )
+    assert all(row["written"] == row["punctuated"] for row in rows)  # no text has numbers
+    # The words are those of the character error rate.
+    assert metrics["marked"]["written_form"] == metrics["marked"]["character_error_rate"]
+    evaluate._print_summary(metrics["marked"], config)
+    printed = capsys.readouterr().out
+    assert "written form: " in printed and "commas stops questions: F1 " in printed
 
 
 @pytest.mark.long

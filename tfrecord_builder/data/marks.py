@@ -2,11 +2,13 @@
 
 split("你好，世界。")              ->  (["你", "好", "世", "界"], [0, 1, 0, 2])
 join("你好世界", [0, 1, 0, 2])  ->  "你好，世界。"
+unify('他说:"好!"花了3.5元……')  ->  "他说：好！花了3.5元。"
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 
 from tfrecord_builder.data import vocabulary
@@ -17,6 +19,11 @@ _IDS = {mark: index for index, mark in enumerate(MARKS) if mark}
 _STRONGEST_FIRST = "？！。；：，、"  # if several marks follow a character, only the strongest is kept
 _RANKS = [len(MARKS), *map(_STRONGEST_FIRST.index, MARKS[1:])]
 _CHARACTER = re.compile(rf"{vocabulary.UNKNOWN}|\S")
+# Marks in NFKC text. A point, comma or colon inside a Latin word, number or address is not a mark.
+PATTERN = re.compile(
+    r"(\.{2,}|…+|—{2,}|[-―]{2,}|~+|[，。、？！；：?!;]|(?<![0-9A-Za-z])[.,:](?!//)|[.,:](?![0-9A-Za-z/]))"
+)
+_UNIFIED = dict(zip(",.?!;:…~—―-", "，。？！；：。。，，，"))  # the keys are first characters of marks
 
 
 def split(text: str) -> tuple[list[str], list[int]]:
@@ -49,3 +56,21 @@ def join(text: str, mark_ids: Sequence[int]) -> str:
     remaining = iter(mark_ids)
     marked = _CHARACTER.sub(lambda match: match[0] + MARKS[next(remaining)], text)
     return re.sub(f"(?<=[{_STRONGEST_FIRST}]) ", "", marked)
+
+
+def unify_mark(mark: str) -> str:
+    """Returns the mark in MARKS that stands for a match of PATTERN: 。 for an ellipsis, ， for a dash."""
+    return _UNIFIED.get(mark[0], mark[0])
+
+
+def unify(text: str) -> str:
+    """Returns the text with the marks in MARKS, in NFKC, and without quotation marks and brackets."""
+    composed = re.sub(f"[^{_STRONGEST_FIRST}]+", lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    parts = enumerate(PATTERN.split(composed))
+    unified = "".join(unify_mark(part) if index % 2 else part for index, part in parts)
+    return "".join(character for character in unified if not is_quote(character))
+
+
+def is_quote(character: str) -> bool:
+    """Returns True for quotation marks and brackets."""
+    return character in "\"'" or unicodedata.category(character) in ("Ps", "Pe", "Pi", "Pf")

@@ -19,23 +19,14 @@ from tfrecord_builder.labels import homophones, labelling, normalisation, numera
 
 _OTHER = "other punctuation marks"
 _QUOTES = "quotation marks and brackets"
-# Marks in NFKC text. A point, comma or colon inside a Latin word, number or address is not a mark.
-_ASCII = str.maketrans(dict(zip(",.?!;:", "，。？！；：")))
-_MARK = re.compile(
-    r"(\.{2,}|…+|—{2,}|[-―]{2,}|~+|[，。、？！；：?!;]|(?<![0-9A-Za-z])[.,:](?!//)|[.,:](?![0-9A-Za-z/]))"
-)
 _CLAUSE = re.compile(r"(?<=[，。！？；])(?!\d)")
-_REPLACED = {"…": "。", "~": "。", "—": "，", "―": "，", "-": "，"}
 
 
 def normalise(text: str) -> str:
     """Returns the normalised transcript with its marks; spaces remain only between two Latin words."""
     phrases = []
-    for index, part in enumerate(_MARK.split(_read(text))):
-        if index % 2:
-            phrases.append(_REPLACED.get(part[0], part[0].translate(_ASCII)))
-        else:
-            phrases.append(normalisation.normalise(part))
+    for index, part in enumerate(marks.PATTERN.split(_read(text))):
+        phrases.append(marks.unify_mark(part) if index % 2 else normalisation.normalise(part))
     _, mark_ids = marks.split("".join(phrases))
     return marks.join(normalisation.normalise(" ".join(phrases)), mark_ids)
 
@@ -48,7 +39,7 @@ def _read(text: str) -> str:
 
 def has_marks(text: str) -> bool:
     """Returns True if the text contains a punctuation mark after a character."""
-    return any(marks.split(_MARK.sub("，", normalisation.compose(text)))[1])
+    return any(marks.split(marks.PATTERN.sub("，", normalisation.compose(text)))[1])
 
 
 class MarkLabeller(labelling.Labeller):
@@ -75,15 +66,14 @@ class MarkLabeller(labelling.Labeller):
 
     def count_left_out(self, utterance: manifest.Utterance) -> collections.Counter[str]:
         text = _read(utterance.text)
-        kinds = map(_kind_of_dropped, _MARK.sub("", text))
+        kinds = map(_kind_of_dropped, marks.PATTERN.sub("", text))
         return normalisation.count_left_out(text) + collections.Counter(filter(None, kinds))
 
 
 @functools.cache
 def _kind_of_dropped(character: str) -> Optional[str]:
     """Returns the kind of a punctuation mark that the text loses; None for any other character."""
-    category = unicodedata.category(character)
-    if character in "\"'" or category in ("Ps", "Pe", "Pi", "Pf"):
+    if marks.is_quote(character):
         return _QUOTES
     is_symbol = normalisation.count_left_out(character)  # the signs that normalisation counts itself
-    return _OTHER if category[0] == "P" and not is_symbol else None
+    return _OTHER if unicodedata.category(character)[0] == "P" and not is_symbol else None

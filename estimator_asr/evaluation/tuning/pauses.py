@@ -42,9 +42,8 @@ class PausedText(NamedTuple):
 
     def punctuate(self, config: config_lib.DecodeConfig) -> str:
         """Returns the text with marks, as an export with these settings writes it."""
-        bonus = marking.weigh_pauses(self.pauses, config)
-        scores = self.scores + np.outer(bonus, np.arange(len(marks.MARKS)) > 0)
-        scores[-1, 0] = -np.inf  # a mark always follows the last character
+        is_last = np.float32(np.arange(len(self.characters)) == len(self.characters) - 1)
+        scores = marking.weigh_pauses(self.scores, self.pauses, is_last, config)
         return "".join(c + marks.MARKS[i] for c, i in zip(self.characters, scores.argmax(axis=1)))
 
 
@@ -112,7 +111,8 @@ def _recognise(punctuation, acoustic, language, source, max_utterances) -> Itera
         for record, outputs in recogniser.recognise_batches(built, batches):
             if record["written"] and outputs["characters"]:
                 seconds = record["num_frames"] * acoustic.model.config.frontend.frame_seconds
-                yield _make_text(record["written"].decode("utf-8"), outputs, seconds, punctuation, score)
+                reference = marks.unify(record["written"].decode("utf-8"))
+                yield _make_text(reference, outputs, seconds, punctuation, score)
 
 
 def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:

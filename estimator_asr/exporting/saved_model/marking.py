@@ -8,6 +8,7 @@ Audio signatures of an export with a punctuation model have the outputs `punctua
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +23,9 @@ from tfrecord_builder.data import dataset_info, marks, vocabulary
 
 MAX_CHARACTERS = 1000  # longest text of the signature; the time grows with the square of the length
 LONGEST_PAUSE = 1.0  # seconds; longer pauses count as this long
+Array = tf.Tensor | np.ndarray
+_IS_MARK = np.float32([mark != "" for mark in marks.MARKS])
+_EXCLUDED = np.float32(-1e30)  # a score that is lower than any other
 
 
 def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
@@ -52,23 +56,25 @@ def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], 
 
 
 def punctuate(
-    model: model_directory.ModelDirectory,
+    model: Optional[model_directory.ModelDirectory],
     outputs: Mapping[str, tf.Tensor],
-    seconds: tf.Tensor,
-    token_type: str,
+    num_frames: tf.Tensor,
+    frame_seconds: float,
 ) -> dict[str, tf.Tensor]:
     """Adds marks to transcripts.
 
     Args:
-        model: the punctuation model.
+        model: the punctuation model; if None, nothing is added.
         outputs: the outputs of cascade.transcribe.
-        seconds: float32 [batch], length of the audio.
-        token_type: type of the characters, which says how they are joined into text.
+        num_frames: int32 [batch], the acoustic model's output frames, which last `frame_seconds` each.
 
     Returns:
-        punctuated (string [batch], the transcript with marks), and characters.mark (string [batch,
-        max_characters], the mark after each character, or "").
+        The outputs with punctuated (string [batch], the transcript with marks), and characters.mark (string
+        [batch, max_characters], the mark after each character, or "").
     """
+    if model is None:
+        return dict(outputs)
+    seconds = frame_seconds * tf.cast(num_frames, tf.float32)
     characters, starts, ends = (outputs[f"characters.{name}"] for name in ("character", "start", "end"))
     is_character = tf.not_equal(characters, "")
     counts = tf.reduce_sum(tf.cast(is_character, tf.int32), axis=1)
@@ -78,16 +84,13 @@ def punctuate(
     pauses = tf.where(is_last, seconds[:, None], next_starts) - ends
     following = find_marks(model, characters, counts, pauses)
     marked = sequences.Sequences(tf.strings.join([characters, following]), counts, seconds, pauses)
-    return {"punctuated": sequences.join(marked, token_type), "characters.mark": following}
+    return {**outputs, "punctuated": sequences.join(marked, "character"), "characters.mark": following}
 
 
 def find_marks(
     model: model_directory.ModelDirectory, characters: tf.Tensor, num_characters: tf.Tensor, pauses: tf.Tensor
 ) -> tf.Tensor:
     """Returns the mark after each character, string [batch, max_characters], or "" where there is none.
-
-    A pause of p seconds adds pause_weight x (min(p, LONGEST_PAUSE) - pause_offset) to the log odds of a mark.
-    The last character is always followed by a mark, because speech ends there.
 
     Args:
         characters: string [batch, max_characters], padded with "".
@@ -98,18 +101,27 @@ def find_marks(
     features = {"character_ids": layers.at_least_one(ids), "num_characters": num_characters}
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         logits = tasks.for_model(model).build(features)[:, : tf.shape(characters)[1]]
-    no_mark, *others = tf.unstack(punctuation.score(tf.cast(logits, tf.float32)), axis=2)
     is_last = tf.equal(tf.range(tf.shape(characters)[1]), num_characters[:, None] - 1)
-    no_mark = tf.where(is_last, tf.float32.min, no_mark)
-    bonus = weigh_pauses(pauses, model.decode)
-    best = tf.argmax(tf.stack([no_mark, *(other + bonus for other in others)], axis=2), axis=2)
+    scores = punctuation.score(tf.cast(logits, tf.float32))
+    best = tf.argmax(weigh_pauses(scores, pauses, tf.cast(is_last, tf.float32), model.decode), axis=2)
     # A space is no character that a mark could follow.
     may_follow = tf.sequence_mask(num_characters, tf.shape(characters)[1])
     may_follow &= tf.not_equal(characters, vocabulary.SPACE)
     return tf.where(may_follow, tf.gather(tf.constant(marks.MARKS), best), "")
 
 
-def weigh_pauses(pauses: tf.Tensor | np.ndarray, config: config_lib.DecodeConfig) -> tf.Tensor | np.ndarray:
-    """Returns what pauses, in seconds, add to the log odds of a mark; float32 of the same shape and kind."""
+def weigh_pauses(scores: Array, pauses: Array, is_last: Array, config: config_lib.DecodeConfig) -> Array:
+    """Returns the scores of the marks after each character, with pauses; the highest score wins.
+
+    A pause of p seconds adds pause_weight x (min(p, LONGEST_PAUSE) - pause_offset) to the log odds of a mark.
+    The last character is always followed by a mark, because speech ends there.
+
+    Args:
+        scores: see punctuation.score; float32 [..., max_characters, len(marks.MARKS)], as is the result.
+        pauses: silence after each character in seconds, float32 [..., max_characters].
+        is_last: 1 for the last character, 0 for all others, float32 [..., max_characters].
+        config: weight and offset of pauses.
+    """
     clip = np.clip if isinstance(pauses, np.ndarray) else tf.clip_by_value
-    return config.pause_weight * (clip(pauses, 0.0, LONGEST_PAUSE) - config.pause_offset)
+    bonus = config.pause_weight * (clip(pauses, 0.0, LONGEST_PAUSE) - config.pause_offset)
+    return scores + bonus[..., None] * _IS_MARK + is_last[..., None] * _EXCLUDED * (1 - _IS_MARK)

@@ -154,7 +154,5 @@ def _build(trained, language, signatures=(), punctuation=None) -> list[recognise
 def _transcribe(features, acoustic, language, punctuation) -> dict[str, tf.Tensor]:
     hypotheses = proposals.find_hypotheses(acoustic, language, **features)
     outputs = cascade.write(acoustic, language, *hypotheses)
-    if punctuation:
-        seconds = acoustic.config.output_seconds * tf.cast(hypotheses.recognition.num_frames, tf.float32)
-        outputs |= marking.punctuate(punctuation, outputs, seconds, "character")
-    return outputs
+    frames = hypotheses.recognition.num_frames, acoustic.config.output_seconds
+    return marking.punctuate(punctuation, outputs, *frames)

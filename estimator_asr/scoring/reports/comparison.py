@@ -1,8 +1,6 @@
 """Compares reports on the same utterances: which system has fewer errors, and is the difference significant?
 
-The tests are a paired bootstrap and MAPSSWE, which compares the errors in segments that are independent of
-each other: Gillick and Cox, "Some statistical issues in the comparison of speech recognition algorithms",
-ICASSP 1989, section 4. The segments and the statistic are the same as in sc_stats from NIST's SCTK 2.4.
+The tests are a paired bootstrap and MAPSSWE (mapsswe.py). Marks are compared by the bootstrap alone.
 """
 
 from __future__ import annotations
@@ -11,21 +9,21 @@ import collections
 import dataclasses
 import itertools
 import json
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Optional
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
 import numpy as np
 
-from estimator_asr.scoring import attribution, breakdown, edit_distance, error_rate, utterances
+from estimator_asr.scoring import attribution, breakdown, error_rate, mapsswe, punctuation_scores, utterances
 from estimator_asr.scoring.reports import formats, report, report_page
 from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
-_NUM_GOOD = 2  # a segment ends after this many tokens that both systems got right (sc_stats: min_num_good)
+F1 = "commas_stops_questions_f1"  # the measure of texts with marks; higher is better, unlike in error rates
 Scored = Sequence[utterances.ScoredUtterance]
+Marked = Sequence[punctuation_scores.MarkedText]
 Reports = Mapping[str, Mapping[str, Scored]]  # utterances, keyed by path, then measure; see report.read
 Alignments = Sequence[Sequence[Sequence[attribution.AlignedPosition]]]  # indexed by report, then utterance
 
@@ -37,16 +35,16 @@ class Comparison:
     measure: str
     a: str
     b: str
-    rate_a: float
+    rate_a: float  # an error rate, or an F1
     rate_b: float
-    difference: float  # B's error rate minus A's
+    difference: float  # B's rate minus A's
     # 95 % interval for the difference, from a paired bootstrap over speakers and sentences; None if there is
     # only one speaker and one sentence.
     confidence_interval: Optional[tuple[float, float]]
-    # Fraction of resamples in which B has fewer errors, plus half the fraction in which both have equally
-    # many (Bisani and Ney, ICASSP 2004).
+    # Fraction of resamples in which B is better, plus half the fraction in which both are equally
+    # good (Bisani and Ney, ICASSP 2004).
     probability_of_improvement: Optional[float]
-    mapsswe: dict  # fields of MatchedPairs
+    mapsswe: Optional[dict] = None  # fields of mapsswe.MatchedPairs; None for F1
     p_holm: float = 1.0  # p value from MAPSSWE, corrected for the number of comparisons (Holm, 1979)
 
     def __str__(self) -> str:
@@ -56,11 +54,11 @@ class Comparison:
             low, high = (100 * limit for limit in self.confidence_interval)
             text += f" (95 % interval {low:+.2f} to {high:+.2f}), probability of improvement "
             text += f"{self.probability_of_improvement:.3f}"
-        return f"{text}; MAPSSWE p = {self.p_holm:.2g}"
+        return f"{text}; MAPSSWE p = {self.p_holm:.2g}" if self.mapsswe else text
 
 
 def compare(reports: Reports) -> list[Comparison]:
-    """Compares each pair of reports on each measure that all reports have.
+    """Compares each pair of reports on each error rate that all reports have, and on marks if all have them.
 
     Raises errors.UserError if the reports have no measure in common, or contain different utterances.
     """
@@ -69,9 +67,14 @@ def compare(reports: Reports) -> list[Comparison]:
     for measure in _list_common_measures(reports):
         for other_path, other in reports.items():
             _check_same(path, first[measure], other_path, other[measure])
+        # The speakers of texts without an error rate are corpora, which are not a sample of people.
+        clusterings = breakdown.clusterings(first[measure])[first.keys() == {report.MARKS} :]
         pairs = itertools.combinations(reports.items(), 2)
-        compared = [_compare(measure, a, old[measure], b, new[measure]) for (a, old), (b, new) in pairs]
-        comparisons += correct(compared)
+        rows = [(a, old[measure], b, new[measure], clusterings) for (a, old), (b, new) in pairs]
+        if measure == report.MARKS:
+            comparisons += [_compare_marks(*row) for row in rows]
+        else:
+            comparisons += correct([_compare(measure, *row) for row in rows])
     return comparisons
 
 
@@ -88,7 +91,8 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
     """Writes comparison.json, and report.html, which shows how the errors in the reports differ."""
     content = json.dumps(list(map(dataclasses.asdict, comparisons)), indent=2, ensure_ascii=False)
-    page = render(_list_common_measures(reports)[-1], list(map(str, comparisons)), reports)
+    *_, measure = "", *(name for name in _list_common_measures(reports) if name != report.MARKS)
+    page = render(measure, list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
 
@@ -96,20 +100,24 @@ def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) 
 def render(measure: str, sentences: Sequence[str], reports: Reports) -> str:
     """Returns report.html, which shows the texts and utterances whose error counts in `measure` differ.
 
-    `sentences` describe the results of the tests.
+    `sentences` describe the results of the tests. If `measure` is "", the page shows only these.
     """
+    data = _describe_differences(measure, reports) if measure else None
+    return report_page.template("comparison.html").render(
+        measure=measure, sentences=sentences, reports=list(reports), data=data
+    )
+
+
+def _describe_differences(measure: str, reports: Reports) -> dict:
     alignments = [_align(measures, measure) for measures in reports.values()]
     scored = next(iter(reports.values()))[measure]
-    data = {
+    return {
         "separator": " " if measure == utterances.TOKEN_ERROR_RATE else "",
         "causes": [],  # not shown, because causes depend on the vocabularies, which are unknown here
         "reports": list(reports),
         "texts": count_texts(alignments),
         "utterances": _list_differing(scored, alignments),
     }
-    return report_page.template("comparison.html").render(
-        measure=measure, sentences=sentences, reports=list(reports), data=data
-    )
 
 
 def count_texts(alignments: Alignments) -> list:
@@ -145,7 +153,8 @@ def _list_differing(scored: Scored, alignments: Alignments) -> list:
 
 
 def _list_common_measures(reports: Reports) -> list[str]:
-    common = [name for name in utterances.MEASURES if all(name in measures for measures in reports.values())]
+    names = (*utterances.MEASURES, report.MARKS)
+    common = [name for name in names if all(name in measures for measures in reports.values())]
     if not common:
         (path, measures), *_ = reports.items()
         raise errors.UserError(
@@ -163,67 +172,39 @@ def _check_same(path: str, first: Scored, other_path: str, other: Scored) -> Non
             f"evaluate: --compare: {other_path} and {path} have different utterances or references, for "
             f"example {min(differing)[0]}; evaluate both on the same data and split"
         )
-    if not sum(row.edits.reference_length for row in first):
+    if not any(row.reference.strip() for row in first):
         raise errors.UserError(
             f"evaluate: --compare: all references in {path} are empty; evaluate data that have transcripts"
         )
 
 
-def _compare(measure: str, a: str, old: Scored, b: str, new: Scored) -> Comparison:
+def _compare(measure: str, a: str, old: Scored, b: str, new: Scored, clusterings) -> Comparison:
     lengths = np.array([row.edits.reference_length for row in old])
     errors_a, errors_b = (np.array([row.edits.errors for row in scored]) for scored in (old, new))
-    resampled = error_rate.resample(errors_b - errors_a, lengths, breakdown.clusterings(old))
-    interval = probability = None
-    if resampled is not None:
-        interval = error_rate.interval(resampled)
-        probability = float(np.mean(resampled.rates < 0) + np.mean(resampled.rates == 0) / 2)
-    triples = [Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens) for x, y in zip(old, new)]
+    resampled = error_rate.resample(errors_b - errors_a, lengths, clusterings)
+    triples = [
+        mapsswe.Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens) for x, y in zip(old, new)
+    ]
     rate_a, rate_b = (float(errors.sum() / lengths.sum()) for errors in (errors_a, errors_b))
-    mapsswe = compare_segments(triples)._asdict()
-    return Comparison(measure, a, b, rate_a, rate_b, rate_b - rate_a, interval, probability, mapsswe)
+    matched = mapsswe.compare_segments(triples)._asdict()
+    return Comparison(measure, a, b, rate_a, rate_b, rate_b - rate_a, *_summarise(resampled, -1), matched)
 
 
-class MatchedPairs(NamedTuple):
-    """Result of MAPSSWE, a matched-pairs test."""
-
-    num_segments: int
-    mean: float  # average over segments of A's errors minus B's
-    z: float  # 0 if the difference is the same in all segments
-    p: float  # two-tailed: probability of a |z| at least this large if the systems do not differ
+def _compare_marks(a: str, old: Marked, b: str, new: Marked, clusterings) -> Comparison:
+    old_ratio, new_ratio = map(_count_f1, (old, new))
+    resampled = error_rate.resample_difference(old_ratio, new_ratio, clusterings)
+    rates = [float(doubled.sum() / max(lengths.sum(), 1)) for doubled, lengths in (old_ratio, new_ratio)]
+    return Comparison(F1, a, b, *rates, rates[1] - rates[0], *_summarise(resampled, 1))
 
 
-class Triple(NamedTuple):
-    """Tokens of a reference and of both systems' hypotheses."""
-
-    reference: Sequence[str]
-    a: Sequence[str]
-    b: Sequence[str]
+def _count_f1(texts: Marked) -> tuple[np.ndarray, np.ndarray]:
+    counts = [punctuation_scores.score(text.reference, text.hypothesis) for text in texts]
+    return punctuation_scores.count_f1(counts, punctuation_scores.COMMAS_STOPS_QUESTIONS)
 
 
-def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
-    """Compares the errors of systems A and B with MAPSSWE."""
-    differences = [difference for triple in triples for difference in _segment_differences(triple)]
-    count = len(differences)
-    mean = float(np.mean(differences)) if count else 0.0
-    deviation = float(np.std(differences, ddof=1)) if count > 1 else 0.0
-    z = mean / (deviation / math.sqrt(count)) if deviation else 0.0
-    return MatchedPairs(count, mean, z, math.erfc(abs(z) / math.sqrt(2)))
-
-
-def _segment_differences(triple: Triple) -> Iterator[int]:
-    """Yields A's errors minus B's for each segment that has errors."""
-    counts = np.stack(
-        [edit_distance.count_errors_at(triple.reference, tokens) for tokens in (triple.a, triple.b)]
-    )
-    difference, is_open, num_good = 0, False, 0
-    for place in range(len(triple.reference) + 1):
-        insertions, edits = counts[:, 0, place], counts[:, 1, place]
-        is_end = place == len(triple.reference)
-        if insertions.any() or edits.any():
-            is_open, num_good = True, 0
-        if not is_end and not edits.any():
-            num_good += 1
-        difference += int(insertions[0] + edits[0] - insertions[1] - edits[1])
-        if is_open and (is_end or num_good == _NUM_GOOD):
-            yield difference
-            difference, is_open = 0, False
+def _summarise(resampled: Optional[error_rate.Resampled], better: int) -> tuple:
+    """Returns the interval and the probability of improvement; `better` is the sign of an improvement."""
+    if resampled is None:
+        return None, None
+    gains = better * resampled.rates
+    return error_rate.interval(resampled), float(np.mean(gains > 0) + np.mean(gains == 0) / 2)

@@ -1,4 +1,4 @@
-"""Report on a punctuation model: metrics.json, hypotheses.tsv and report.html."""
+"""Report on a punctuation model: metrics.json, hypotheses.tsv, hypotheses.jsonl and report.html."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +20,9 @@ _NUM_SHOWN = 50  # texts on the page: those with the most wrong marks
 _KEY = punctuation_scores.COMMAS_STOPS_QUESTIONS
 
 
-class MarkedText(NamedTuple):
-    """A text with the marks of the reference, and the same text with the marks that a model found."""
-
-    utterance_id: str
-    speaker: str
-    reference: str
-    hypothesis: str
-
-
-def write(texts: Sequence[MarkedText], facts: Mapping[str, object], output_dir: str) -> dict:
+def write(
+    texts: Sequence[punctuation_scores.MarkedText], facts: Mapping[str, object], output_dir: str
+) -> dict:
     """Writes the report on texts in the order of their ids; returns the contents of metrics.json.
 
     `facts` describe the model and the data. Intervals come from resampled texts (see error_rate.py).
@@ -39,6 +31,10 @@ def write(texts: Sequence[MarkedText], facts: Mapping[str, object], output_dir: 
     confusions = sum(count.confusions for count in counts)
     values = {**facts, "num_utterances": len(texts), **_measure(texts, counts)}
     values["by_speaker"] = {speaker: _measure(*rows) for speaker, rows in _group(texts, counts).items()}
+    rows = [
+        {"utterance_id": name, "speaker": speaker, "scored": {}, report.MARKS: pair}
+        for name, speaker, *pair in texts
+    ]
     contents = {
         report.METRICS_FILE: json.dumps(values, indent=2, ensure_ascii=False) + "\n",
         report.REPORT_FILE: report_page.template("punctuation.html").render(
@@ -49,6 +45,7 @@ def write(texts: Sequence[MarkedText], facts: Mapping[str, object], output_dir: 
             confusions=confusions.tolist(),
             worst=[texts[index] for index in _sort_by_errors(counts)[:_NUM_SHOWN]],
         ),
+        report.OUTPUTS_FILE: "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
         report.HYPOTHESES_FILE: "".join(
             "\t".join(row) + "\n"
             for row in [("utterance_id", "reference", "hypothesis"), *((t[0], t[2], t[3]) for t in texts)]
@@ -62,15 +59,20 @@ def write(texts: Sequence[MarkedText], facts: Mapping[str, object], output_dir: 
 
 
 def describe(values: Mapping) -> Iterator[str]:
-    """Yields a line for each kind of mark in metrics.json; none for other models."""
+    """Yields a line for each kind of mark; none if `values`, as in metrics.json, have no marks."""
     for name in filter(values.__contains__, (_KEY, punctuation_scores.ALL, punctuation_scores.SENTENCE_ENDS)):
         precision, recall = (formats.format_percent(values[name][key]) for key in ("precision", "recall"))
         rate = {**values[name], "rate": values[name]["f1"]}
         label = formats.format_name(name)
         yield f"{label}: F1 {formats.format_rate(rate)}, precision {precision}, recall {recall}"
+    if values.get("num_utterances_without_marks"):
+        numbers = values["num_utterances"], values["num_utterances_without_marks"]
+        yield "marks are measured on {} utterances; {} have no marks in the reference".format(*numbers)
 
 
-def _measure(texts: Sequence[MarkedText], counts: Sequence[punctuation_scores.MarkCounts]) -> dict:
+def _measure(
+    texts: Sequence[punctuation_scores.MarkedText], counts: Sequence[punctuation_scores.MarkCounts]
+) -> dict:
     rates = punctuation_scores.measure(counts, [text.reference for text in texts])
     return {name: dataclasses.asdict(rate) for name, rate in rates.items()}
 

@@ -19,7 +19,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
-from estimator_asr.scoring import utterances
+from estimator_asr.scoring import punctuation_scores, utterances
 from estimator_asr.scoring.reports import report_page, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_json
@@ -31,6 +31,7 @@ OUTPUTS_FILE = "hypotheses.jsonl"
 REPORT_FILE = "report.html"
 STM_FILE = "reference.stm"
 CTM_FILE = "hypothesis.ctm"
+MARKS = "marks"  # key of texts with marks in hypotheses.jsonl
 _CHANNEL = "1"
 _LABEL = "<O>"  # prevents sclite from reading a first token such as <unk> as the label
 _SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
@@ -59,12 +60,14 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
     return values
 
 
-def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
+def read(path: str) -> dict[str, list]:
     """Reads a report's scored utterances, keyed by measure and in the order of their ids.
+
+    If texts have marks, the key MARKS has a list of punctuation_scores.MarkedText.
 
     Raises errors.UserError if hypotheses.jsonl is missing, damaged or from an earlier version.
     """
-    measures: dict[str, list[utterances.ScoredUtterance]] = {}
+    measures: dict[str, list] = {}
     try:
         lines = files.read_text(os.path.join(path, OUTPUTS_FILE)).split("\n")
         for row in map(config_json.parse, filter(None, lines)):
@@ -72,6 +75,9 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
                 reference, hypothesis = texts
                 scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
                 measures.setdefault(measure, []).append(scored)
+            if MARKS in row:
+                text = punctuation_scores.MarkedText(row["utterance_id"], row["speaker"], *row[MARKS])
+                measures.setdefault(MARKS, []).append(text)
         if not measures:
             raise ValueError("the file contains no utterances")
         return measures
@@ -83,12 +89,17 @@ def read(path: str) -> dict[str, list[utterances.ScoredUtterance]]:
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
-    """Yields each utterance's outputs, with its speaker and, for each measure, [reference, hypothesis]."""
+    """Yields each utterance's outputs, with its speaker and, for each measure, [reference, hypothesis].
+
+    MARKS are the reference and the hypothesis with marks.
+    """
     outputs = {output["utterance_id"]: output for output in split.outputs}
     for rows in zip(*split.measures.values()):
         first = rows[0]
         scored = {name: (row.reference, row.hypothesis) for name, row in zip(split.measures, rows)}
         about = {"utterance_id": first.utterance_id, "speaker": first.speaker, "scored": scored}
+        if first.utterance_id in split.marked_texts:
+            about[MARKS] = split.marked_texts[first.utterance_id]
         yield {**about, **outputs.get(first.utterance_id, {})}
 
 
@@ -108,12 +119,16 @@ def create_output_dir(output_dir: str) -> None:
 
 
 def hypotheses(split: scored_split.ScoredSplit) -> str:
-    """Returns the text of hypotheses.tsv: a header, and one line per utterance in the order of `split`."""
-    lines = ["utterance_id\treference\thypothesis"]
+    """Returns the text of hypotheses.tsv: a header, and one line per utterance in the order of `split`.
+
+    If texts have marks, two more columns have the reference and the hypothesis with marks.
+    """
+    columns, missing = (("written", "punctuated"), ("", "")) if split.marked else ((), ())
+    rows = [("utterance_id", "reference", "hypothesis", *columns)]
     for scored in split.scored:
-        fields = scored.utterance_id, scored.reference, scored.hypothesis
-        lines.append("\t".join(" ".join(field.split()) for field in fields))
-    return "\n".join(lines) + "\n"
+        texts = split.marked_texts.get(scored.utterance_id, missing)
+        rows.append((scored.utterance_id, scored.reference, scored.hypothesis, *texts))
+    return "".join("\t".join(" ".join(field.split()) for field in row) + "\n" for row in rows)
 
 
 def list_nist_files(split: scored_split.ScoredSplit) -> dict[str, str]:

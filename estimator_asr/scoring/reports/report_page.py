@@ -21,7 +21,10 @@ from tfrecord_builder.program import pages
 
 _NUM_EMBEDDED = 50  # the page contains at most this many recordings: those with the most errors
 _NUM_CONFUSIONS = 40
-_PARTS = (*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED)
+_PARTS = (
+    *(*breakdown.PARTS, breakdown.SENTENCE_ERROR_RATE, biasing.BIASED, biasing.UNBIASED),
+    scored_split.WRITTEN_FORM,
+)
 _CAUSES = list(attribution.CAUSES)
 _WITH_UNREACHABLE = (
     "with characters or syllables outside the vocabulary",

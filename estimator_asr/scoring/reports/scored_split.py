@@ -7,7 +7,15 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
-from estimator_asr.scoring import attribution, biasing, breakdown, delays, edit_distance, utterances
+from estimator_asr.scoring import (
+    attribution,
+    biasing,
+    breakdown,
+    delays,
+    edit_distance,
+    punctuation_scores,
+    utterances,
+)
 from tfrecord_builder.data import recordings
 
 # Floors: the error rates that would remain if one part of the recogniser made no errors.
@@ -17,6 +25,7 @@ FLOORS = {
     N_BEST_ORACLE: "the best hypothesis of each n-best list was chosen",
     VOCABULARY: "only characters and syllables outside the vocabularies were wrong",
 }
+WRITTEN_FORM = "written_form"  # error rate of the characters that people read, without marks
 Scored = Sequence[utterances.ScoredUtterance]
 
 
@@ -35,6 +44,9 @@ class ScoredSplit:
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.KnownVocabularies = attribution.KnownVocabularies()
     on_reference_pinyin: Scored = ()  # scored output of the language model for the reference pinyin
+    # Utterances whose references have marks, if the recogniser writes marks: with marks, and in written form.
+    marked: Sequence[punctuation_scores.MarkedText] = ()
+    written_forms: Scored = ()
     # Recordings, keyed by utterance id; the report plays all recordings that can be read.
     recordings: Mapping[str, recordings.Recording] = dataclasses.field(default_factory=dict)
     command: str = ""  # command line that reproduces this report
@@ -47,6 +59,11 @@ class ScoredSplit:
     @property
     def scored(self) -> Scored:
         return self.measures[self.measure]
+
+    @functools.cached_property
+    def marked_texts(self) -> dict[str, tuple[str, str]]:
+        """The reference and the hypothesis with marks, keyed by utterance id."""
+        return {text.utterance_id: (text.reference, text.hypothesis) for text in self.marked}
 
     @functools.cached_property
     def units(self) -> list[tuple[list[attribution.Unit], list[attribution.Unit]]]:
@@ -85,6 +102,11 @@ def measure(split: ScoredSplit) -> dict:
     if split.hotwords:
         rates = biasing.measure(split.hotwords, split.measure, split.scored, split.are_speakers_people)
         values.update({name: dataclasses.asdict(rate) for name, rate in rates.items()})
+    if split.marked:
+        values[WRITTEN_FORM] = dataclasses.asdict(
+            breakdown.overall(split.written_forms, split.are_speakers_people)
+        )
+        values["marks"] = _measure_marks(split)
     values["attribution"] = attribution.count([position for row in split.positions for position in row])
     values["floors"] = {
         name: dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
@@ -95,6 +117,14 @@ def measure(split: ScoredSplit) -> dict:
         options = {"pattern": split.group_pattern, "are_speakers_people": split.are_speakers_people}
         values["by_group"] = _table(split, functools.partial(breakdown.by_group, **options))
     return values
+
+
+def _measure_marks(split: ScoredSplit) -> dict:
+    counts = [punctuation_scores.score(text.reference, text.hypothesis) for text in split.marked]
+    rates = punctuation_scores.measure(counts, *breakdown.clusterings(split.marked))
+    num_others = len(split.scored) - len(counts)
+    numbers = {"num_utterances": len(counts), "num_utterances_without_marks": num_others}
+    return {**numbers, **{name: dataclasses.asdict(rate) for name, rate in rates.items()}}
 
 
 def _list_floors(split: ScoredSplit) -> Iterator[tuple[str, Scored]]:

@@ -221,6 +221,11 @@ def test_append_and_take_rows():
     joined, lengths = graph_variables.run(lambda: streaming.append(*map(tf.constant, arguments)))
     assert lengths.tolist() == [4, 1]
     assert [row[:length].tolist() for row, length in zip(joined, lengths)] == [[1, 2, 3, 4], [5]]
+    first, num_first, second, num_second = (np.array(part, np.int32) for part in arguments)
+    vectors = np.stack([first, 10 * first], 2), num_first, np.stack([second, 10 * second], 2), num_second
+    assert graph_variables.run(lambda: streaming.append(*map(tf.constant, vectors)))[0].tolist() == [
+        [[value, 10 * value] for value in row] for row in joined.tolist()
+    ]
     arguments = [[1, 2, 3], [4, 5, 6]], [2, 0]
     taken = graph_variables.run(lambda: streaming.take_rows(*map(tf.constant, arguments), 2))
     assert taken.tolist() == [[3, 0], [4, 5]]

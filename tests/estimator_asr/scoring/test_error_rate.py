@@ -133,3 +133,34 @@ def test_resamples_wider_than_the_standard_error_are_not_expanded(count):
 def test_identical_clusters_have_an_interval_of_width_0():
     errors, lengths, clusters = np.full(8, 2), np.full(8, 10), [np.arange(8)]
     assert error_rate.interval(error_rate.resample(errors, lengths, clusters)) == (0.2, 0.2)
+
+
+def test_a_difference_of_rates_with_equal_lengths_is_the_rate_of_the_difference():
+    rng = np.random.default_rng(0)
+    lengths, labels = rng.integers(1, 9, 60), [np.arange(60) % 7, np.arange(60)]
+    a, b = rng.binomial(lengths, 0.4), rng.binomial(lengths, 0.3)
+    expected = error_rate.resample(b - a, lengths, labels)
+    resampled = error_rate.resample_difference((a, lengths), (b, lengths), labels)
+    np.testing.assert_allclose(resampled.rates, expected.rates, atol=1e-12)
+    assert resampled.num_deviations == pytest.approx(expected.num_deviations)
+
+
+def test_a_difference_without_clusters_or_lengths_is_not_resampled():
+    ones = (np.ones(3), np.ones(3))
+    assert error_rate.resample_difference(ones, ones, [["s"] * 3]) is None
+    assert error_rate.resample_difference(ones, (np.zeros(3), np.zeros(3)), [range(3)]) is None
+
+
+@pytest.mark.long
+def test_the_interval_covers_a_difference_of_rates_whose_lengths_differ():
+    """The systems share their errors in part, as two systems on the same utterances do."""
+    rng, covered, trials = np.random.default_rng(0), 0, 200
+    for _ in range(trials):
+        lengths = rng.integers(2, 7, (2, 60))
+        difficulty = rng.uniform(0.1, 0.9, 60)
+        a, b = (rng.binomial(lengths[0], difficulty), rng.binomial(lengths[1], difficulty * 0.8))
+        low, high = error_rate.interval(
+            error_rate.resample_difference((a, lengths[0]), (b, lengths[1]), [np.arange(60)])
+        )
+        covered += low <= -0.1 <= high  # the mean difficulty is 0.5
+    assert 0.9 <= covered / trials <= 0.99

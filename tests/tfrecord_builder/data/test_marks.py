@@ -46,3 +46,16 @@ def test_a_space_remains_unless_a_mark_takes_its_place():
 def test_the_strongest_mark_ends_a_sentence():
     assert marks.MARKS[marks.strongest(0, 5, 1, 2)] == "。"
     assert marks.strongest(0, 0) == 0
+
+
+@pytest.mark.parametrize(
+    "text, want",
+    [
+        ('他说:"好!"花了3.5元……', "他说：好！花了3.5元。"),
+        ("增长３７％，3．6万元;8:30开会?", "增长37%，3.6万元；8:30开会？"),
+        ("iPhone，iPad~~走了——《书》、(上).", "iPhone，iPad。走了，书、上。"),
+        ("好<unk>，", "好<unk>，"),
+    ],
+)
+def test_marks_of_any_kind_become_those_of_the_model_and_numbers_stay(text, want):
+    assert marks.unify(text) == want

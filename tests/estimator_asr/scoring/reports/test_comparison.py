@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pytest
 
-from estimator_asr.scoring import attribution, utterances
-from estimator_asr.scoring.reports import comparison, report, scored_split
+from estimator_asr.scoring import attribution, punctuation_scores, utterances
+from estimator_asr.scoring.reports import comparison, punctuation_report, report, scored_split
 from tfrecord_builder import errors
 
 
@@ -141,75 +140,91 @@ def test_reports_without_a_common_measure_are_refused(tmp_path):
         comparison.compare(read(reports))
 
 
+def make_marked_report(path, hypotheses, references=("你好，吗。",) * 40) -> str:
+    """Writes the report of a punctuation model on texts of two corpora."""
+    pairs = enumerate(zip(references, hypotheses))
+    texts = [
+        punctuation_scores.MarkedText(f"u{i:02d}", f"c{i % 2}", f"{i:02d}{r}", f"{i:02d}{h}")
+        for i, (r, h) in pairs
+    ]
+    path.mkdir()
+    punctuation_report.write(texts, {"model": "PM"}, str(path))
+    return str(path)
+
+
+RIGHT, HALF, NONE = "你好，吗。", "你好吗。", "你好？吗！"
+
+
+def test_the_f1_of_marks_is_compared_over_texts(tmp_path):
+    """A finds half of the marks in half of the texts, and B finds all of them."""
+    a = make_marked_report(tmp_path / "a", [HALF, RIGHT] * 20)
+    b = make_marked_report(tmp_path / "b", [RIGHT] * 40)
+    (marks,) = comparison.compare(read([a, b]))
+    assert (marks.measure, marks.a, marks.b, marks.mapsswe) == ("commas_stops_questions_f1", a, b, None)
+    assert (marks.rate_a, marks.rate_b) == (2 * 60 / (60 + 80), 1.0)
+    assert marks.difference == marks.rate_b - marks.rate_a
+    low, high = marks.confidence_interval
+    assert 0.05 < low < marks.difference < high < 0.25 and marks.probability_of_improvement == 1.0
+    assert str(marks) == (
+        f"commas stops questions f1: {b} 100.00 %, {a} 85.71 %, difference +14.29 points (95 % interval "
+        f"{100 * low:+.2f} to {100 * high:+.2f}), probability of improvement 1.000"
+    )
+    comparison.write([marks], read([a, b]), str(tmp_path))
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert f"<li>{marks}</li>" in page and "<h2>" not in page
+    (saved,) = json.loads((tmp_path / "comparison.json").read_text())
+    assert saved == json.loads(json.dumps(dataclasses.asdict(marks)))
+
+
+def test_equal_marks_do_not_differ_and_texts_without_them_have_no_interval(tmp_path):
+    reports = [make_marked_report(tmp_path / name, [HALF, NONE] * 20) for name in "ab"]
+    (marks,) = comparison.compare(read(reports))
+    assert (marks.difference, marks.confidence_interval, marks.probability_of_improvement) == (0, (0, 0), 0.5)
+    rare = [make_marked_report(tmp_path / name, ["好！"] * 3, ["好！"] * 3) for name in "cd"]
+    (marks,) = comparison.compare(read(rare))
+    assert (marks.rate_a, marks.rate_b, marks.confidence_interval) == (0, 0, None)
+
+
+def test_marked_texts_that_differ_are_refused(tmp_path):
+    a = make_marked_report(tmp_path / "a", [RIGHT] * 40)
+    b = make_marked_report(tmp_path / "b", [RIGHT] * 40, [HALF, *[RIGHT] * 39])
+    with pytest.raises(errors.UserError) as refused:
+        comparison.compare(read([a, b]))
+    assert str(refused.value) == (
+        f"evaluate: --compare: {b} and {a} have different utterances or references, for example u00; "
+        "evaluate both on the same data and split"
+    )
+    speech = make_report(tmp_path / "c", BAD)
+    with pytest.raises(errors.UserError, match="the reports have no error rate in common\\. \\S+ has marks;"):
+        comparison.compare(read([a, speech]))
+
+
+def test_marks_of_recognised_speech_are_compared_beside_the_error_rates(tmp_path):
+    paths = []
+    for name, hypothesis in (("a", NONE), ("b", HALF)):
+        scored = [
+            utterances.score(utterances.CHARACTER_ERROR_RATE, f"u{i}", f"s{i % 4}", f"好{i}", "好")
+            for i in range(8)
+        ]
+        texts = [
+            punctuation_scores.MarkedText(f"u{i}", f"s{i % 4}", f"{i}{RIGHT}", f"{i}{hypothesis}")
+            for i in range(6)
+        ]
+        measures = {utterances.CHARACTER_ERROR_RATE: scored}
+        report.write(
+            scored_split.ScoredSplit({}, measures, marked=texts, written_forms=scored), str(tmp_path / name)
+        )
+        paths.append(str(tmp_path / name))
+    rate, marks = comparison.compare(read(paths))
+    assert (rate.measure, rate.difference, marks.measure) == ("character_error_rate", 0, comparison.F1)
+    assert (marks.rate_a, marks.rate_b) == (0, 2 / 3)  # a comma is missing everywhere
+
+
 def test_line_separators_within_texts_are_read_back(tmp_path):
     texts = ["a\u2028b\x85 c d"] * 40
     path = make_report(tmp_path, texts, texts)
     (rows,) = report.read(path).values()
     assert len(rows) == 40 and rows[0].reference == "a\u2028b\x85 c d t0"
-
-
-def corrupt(tokens, rate, rng) -> list[str]:
-    """Substitutes three of five errors, deletes one, inserts one."""
-    made = []
-    for token in tokens:
-        draw = rng.random()
-        if draw < 0.6 * rate:
-            made += [f"w{rng.integers(1000)}"]
-        elif draw >= 0.8 * rate:
-            made += [token, f"w{rng.integers(1000)}"] if draw < rate else [token]
-    return made
-
-
-def make_triples(seed) -> list[comparison.Triple]:
-    rng = np.random.default_rng(seed)
-    triples = []
-    for _ in range(60):
-        reference = [f"w{number}" for number in rng.integers(0, 1000, rng.integers(3, 20))]
-        triples.append(
-            comparison.Triple(reference, corrupt(reference, 0.15, rng), corrupt(reference, 0.25, rng))
-        )
-    return triples
-
-
-# What `sc_stats -p -t mapsswe -v` prints for the same sentences, aligned by sclite.
-@pytest.mark.parametrize(
-    ("seed", "segments", "mean", "z"),
-    [(0, 133, -0.489, -4.373), (1, 116, -0.681, -5.387), (2, 131, -0.603, -5.574), (3, 119, -0.866, -7.648)],
-)
-def test_mapsswe_equals_that_of_sc_stats(seed, segments, mean, z):
-    found = comparison.compare_segments(make_triples(seed))
-    assert (found.num_segments, round(found.mean, 3), round(found.z, 3)) == (segments, mean, z)
-    assert found.p == pytest.approx(2 * (1 - 0.5 * (1 + math.erf(abs(found.z) / math.sqrt(2)))), abs=1e-12)
-
-
-def differences(reference, a, b) -> list[int]:
-    return list(comparison._segment_differences(comparison.Triple(*map(str.split, (reference, a, b)))))
-
-
-@pytest.mark.parametrize(
-    ("reference", "a", "b", "expected"),
-    [
-        ("a b c", "a b c", "a b c", []),
-        ("a b c", "x b c", "a b c", [1]),
-        ("a b c d", "x b c y", "a b c d", [1, 1]),  # two right tokens between the errors
-        ("a b c", "x b y", "a b c", [2]),  # one right token does not end a segment
-        ("a b c d", "x b c d", "a b c y", [1, -1]),
-        ("a b c d", "a b x c d", "a b c d", [1]),  # inserted between right tokens
-        ("a b", "a b x", "a b", [1]),  # inserted at the end
-        ("a b", "a b", "a b x y", [-2]),
-        ("a b c", "", "a b c", [3]),
-        ("a b c d", "a x c d", "a y c d", [0]),  # both wrong
-        ("", "x", "", [1]),
-    ],
-)
-def test_differences_of_segments(reference, a, b, expected):
-    assert differences(reference, a, b) == expected
-
-
-def test_p_is_1_for_equal_systems():
-    triple = comparison.Triple(["a"], ["x"], ["x"])
-    assert comparison.compare_segments([triple] * 3) == (3, 0.0, 0.0, 1.0)
-    assert comparison.compare_segments([]) == (0, 0.0, 0.0, 1.0)
 
 
 def align(reference, hypothesis):

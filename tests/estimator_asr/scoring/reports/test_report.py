@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from estimator_asr.scoring import utterances
+from estimator_asr.scoring import punctuation_scores, utterances
 from estimator_asr.scoring.reports import report, scored_split
 from tfrecord_builder import errors
 
@@ -58,6 +58,47 @@ def test_hypotheses_show_the_last_measure():
     )
 
 
+def make_marked(**changes):
+    """Returns the split with marks in two of three references."""
+    pairs = {"u1": ("你好，吗？", "尼好，吗。"), "u2": ("天气。", "天气。")}
+    marked = [punctuation_scores.MarkedText(name, f"A{name[1]}", *pair) for name, pair in pairs.items()]
+    characters = utterances.CHARACTER_ERROR_RATE
+    forms = [utterances.score(characters, "u1", "A1", "35元", "36元")]
+    return make_split(marked=marked, written_forms=forms, **changes)
+
+
+def test_marks_and_the_written_form_are_measured_beside_the_other_rates(tmp_path):
+    plain, metrics = (
+        report.write(split, str(tmp_path / name))
+        for name, split in (("plain", make_split()), ("marked", make_marked()))
+    )
+    assert {name: metrics[name] for name in plain} == plain
+    assert metrics.keys() - plain.keys() == {"marks", "written_form"}
+    assert (metrics["written_form"]["errors"], metrics["written_form"]["reference_length"]) == (1, 3)
+    rates = metrics["marks"]
+    assert (rates["num_utterances"], rates["num_utterances_without_marks"]) == (2, 1)
+    assert (rates["，"]["f1"], rates["。"]["precision"], rates["？"]["recall"]) == (1.0, 0.5, 0.0)
+    assert rates["commas_stops_questions"]["f1"] == pytest.approx(2 / 3)
+    assert rates["sentence_ends"]["f1"] == 1.0 and rates["、"]["f1"] is None
+    low, high = rates["commas_stops_questions"]["confidence_interval"]
+    assert 0 <= low < 2 / 3 < high <= 1
+    page = (tmp_path / "marked" / "report.html").read_text("utf-8")
+    assert "<h2>Punctuation marks</h2>" in page and "<td>commas stops questions</td><td>66.67 %" in page
+    assert "Utterances: 2; 1 without marks in the reference are not counted." in page
+    assert "<td>written form</td><td>33.33 %" in page
+    assert "Punctuation" not in (tmp_path / "plain" / "report.html").read_text("utf-8")
+
+
+def test_hypotheses_have_columns_with_marks_only_if_there_are_marks(tmp_path):
+    assert report.hypotheses(make_marked()) == (
+        "utterance_id\treference\thypothesis\twritten\tpunctuated\n"
+        "u1\t你好\t尼好\t你好，吗？\t尼好，吗。\nu2\t天气\t天气\t天气。\t天气。\nu3\t吗\t\t\t\n"
+    )
+    report.write(make_marked(), str(tmp_path))
+    rows = [json.loads(line) for line in (tmp_path / "hypotheses.jsonl").read_text("utf-8").splitlines()]
+    assert [row.get("marks") for row in rows] == [["你好，吗？", "尼好，吗。"], ["天气。", "天气。"], None]
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
@@ -76,7 +117,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_page_is_well_formed_self_contained_and_escaped(tmp_path):
-    report.write(make_split(), str(tmp_path))
+    report.write(make_marked(), str(tmp_path))
     text = (tmp_path / "report.html").read_text("utf-8")
     page = Page()
     page.feed(text)
