@@ -24,7 +24,7 @@ from estimator_asr.demo import stages, tables
 from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, console, program
 
-_NUM_SHOWN = 10  # transcripts
+_NUM_TRANSCRIBED = 10
 
 # Flags that each size of the demo adds to its commands. 94 speakers: two for each eSpeak NG voice.
 SIZES: dict[str, dict[str, str]] = {
@@ -114,7 +114,7 @@ estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={
 --punctuation_model_dir={demo}/punctuation --data_dir={demo}/data
 --report_dir={demo}/report/acoustic,{demo}/report/language --export_dir={demo}/export
 
-evaluate_cascade: Evaluate the SavedModel: speech to hanzi
+evaluate_cascade: Evaluate the SavedModel: speech to hanzi with marks
 estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --output_dir={demo}/report/cascade
 """
 
@@ -131,13 +131,13 @@ def make_stages(directory: pathlib.Path, size: str) -> list[stages.Stage]:
 
 
 def make_transcription(directory: pathlib.Path) -> tuple[stages.Stage, list[dict[str, str]]]:
-    """Returns the last stage, and the manifest rows of the test split, whose speakers it transcribes."""
+    """Returns the last stage, and the manifest rows for the test recordings that it transcribes."""
     with open(directory / "corpus" / "manifest.tsv", encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        test_rows = [row for row in rows if row["split"] == "test"]
-    folders = sorted({str((directory / "corpus" / row["audio"]).parent) for row in test_rows})
-    arguments = (f"--saved_model={directory / 'export'}", "--format=json", *folders)
-    title, output = f"Transcribe the {len(test_rows)} test recordings", directory / "transcripts.jsonl"
+        test_rows = [row for row in rows if row["split"] == "test"][:_NUM_TRANSCRIBED]
+    audio = (str(directory / "corpus" / row["audio"]) for row in test_rows)
+    arguments = (f"--saved_model={directory / 'export'}", "--format=json", *audio)
+    title, output = f"Transcribe {len(test_rows)} test recordings", directory / "transcripts.jsonl"
     return stages.Stage("transcribe", title, "estimator_asr.transcribe", arguments, output), test_rows
 
 
@@ -153,14 +153,13 @@ def main(config: DemoConfig) -> None:
         count = len(planned) + 1
         for number, stage in enumerate(planned, 1):
             seconds[stage.title] = stages.finish(stage, f"[{number}/{count}]", directory / "finished", lock)
-        last, recordings = make_transcription(directory)
+        last, transcribed = make_transcription(directory)
         seconds[last.title] = stages.finish(last, f"[{count}/{count}]", directory / "finished", lock)
     reports = {name: directory / "report" / name for name in ("acoustic", "language", "cascade")}
-    results = tables.read_results(last.output)
     for lines in (
-        tables.transcripts(recordings[:_NUM_SHOWN], results),
+        tables.transcripts(transcribed, last.output),
         tables.error_rates(reports),
-        tables.mark_rates(recordings, results, directory / "report" / "punctuation"),
+        tables.mark_rates(reports["cascade"], directory / "report" / "punctuation"),
         tables.durations(seconds),
         tables.next_commands(directory),
     ):

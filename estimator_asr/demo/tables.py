@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -16,32 +15,27 @@ from estimator_asr.scoring import edit_distance, punctuation_scores
 from estimator_asr.scoring.reports import formats, punctuation_report, report
 from tfrecord_builder.data import marks
 
-Result = Mapping[str, Any]  # transcript of a recording, a line of estimator_asr.transcribe --format=json
-
 _SURE = 0.8  # characters with a lower confidence are marked
 
 
-def read_results(output: pathlib.Path) -> dict[str, Result]:
-    """Reads the transcripts in a file, keyed by the id of the recording."""
-    results = map(json.loads, output.read_text(encoding="utf-8").splitlines())
-    return {pathlib.Path(result["file"]).stem: result for result in results}
-
-
-def transcripts(recordings: Sequence[Mapping[str, str]], results: Mapping[str, Result]) -> list[str]:
+def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
     """Tabulates each recording's reference, hypothesis (uncertain characters in brackets) and errors.
 
     Args:
-        recordings: rows from the manifest.
-        results: transcripts as returned by read_results.
+        recordings: rows from the manifest, in the same order as the lines of `output`.
+        output: file that contains the output of estimator_asr.transcribe --format=json.
     """
-    header = ("recording", "reference", "hypothesis", "hanzi wrong", "marks wrong")
-    rows = [(each["id"], *_compare(each["text"], results[each["id"]])) for each in recordings]
-    return [*align([header, *rows]), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
+    results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    rows = [("recording", "reference", "hypothesis", "hanzi wrong", "marks wrong")]
+    rows += [(each["id"], *_compare(each["text"], result)) for each, result in zip(recordings, results)]
+    return [*align(rows), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
 
 
-def _compare(reference: str, result: Result) -> tuple[str, ...]:
-    edits = edit_distance.count_edits(*(marks.split(t)[0] for t in (reference, result["punctuated"])))
-    confusions = punctuation_scores.score(reference, result["punctuated"]).confusions
+def _compare(reference: str, result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the reference, the hypothesis, and the numbers of wrong hanzi and of wrong marks."""
+    texts = reference, result["punctuated"]
+    edits = edit_distance.count_edits(*(marks.split(text)[0] for text in texts))
+    confusions = punctuation_scores.score(*texts).confusions
     hypothesis = "".join(
         (item["character"] if item["confidence"] >= _SURE else f"[{item['character']}]") + item["mark"]
         for item in result["characters"]
@@ -53,25 +47,19 @@ def _compare(reference: str, result: Result) -> tuple[str, ...]:
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
     """Tabulates error rates with confidence intervals; `reports` maps names to report directories."""
     rows = []
-    for name, metrics in {name: _read_metrics(path) for name, path in reports.items()}.items():
+    for name, directory in reports.items():
+        metrics = _read_metrics(directory)
         for measure in ("token_error_rate", "character_error_rate"):
             if measure in metrics:
                 rows.append((name, formats.format_name(measure), formats.format_rate(metrics[measure])))
     return ["Error rates on the test split, whose sentences and voices do not occur in train", *align(rows)]
 
 
-def mark_rates(
-    recordings: Sequence[Mapping[str, str]], results: Mapping[str, Result], text_report: pathlib.Path
-) -> list[str]:
-    """Tabulates precision, recall and F1 of the marks in the transcripts and in the reference text."""
-    texts = [recording["text"] for recording in recordings]
-    counts = [
-        punctuation_scores.score(each["text"], results[each["id"]]["punctuated"]) for each in recordings
-    ]
-    rates = punctuation_scores.measure(counts, texts)
-    in_speech = {name: dataclasses.asdict(rate) for name, rate in rates.items()}
-    rows = [("transcripts", *line.split(": ")) for line in punctuation_report.describe(in_speech)]
-    rows += [("text", *line.split(": ")) for line in punctuation_report.describe(_read_metrics(text_report))]
+def mark_rates(speech_report: pathlib.Path, text_report: pathlib.Path) -> list[str]:
+    """Tabulates F1, precision and recall of the marks from the reports on an export and on a text."""
+    sources = {"recognised speech": _read_metrics(speech_report)["marks"], "text": _read_metrics(text_report)}
+    lines = [(name, line) for name, rates in sources.items() for line in punctuation_report.describe(rates)]
+    rows = [(name, *line.split(": ")) for name, line in lines]
     return ["Punctuation marks on the test split", *align(rows)]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 
-import pytest
-
 from estimator_asr.demo import tables
 
 
@@ -15,30 +13,21 @@ def test_columns_with_hanzi_are_aligned():
     assert tables.align([("a", "北京", "x"), ("bcd", "ef", "y")]) == ["  a    北京  x", "  bcd  ef    y"]
 
 
-RECORDINGS = [{"id": "a", "text": "你好，吗？"}, {"id": "b", "text": "二天吧！"}]
-
-
-@pytest.fixture
-def results(tmp_path):
-    """The transcripts 你好吗？ and 一天。, in which the confidence of 一 is low."""
-    confidences = {"b": {"一": 0.79, "天。": 0.9}, "a": {"你": 0.99, "好": 0.8, "吗？": 0.95}}
+def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(tmp_path):
+    output = tmp_path / "transcripts.jsonl"
+    confidences = [{"你": 0.99, "好": 0.8, "吗？": 0.95}, {"一": 0.79, "天。": 0.9}]
     lines = [
         {
-            "file": f"wav/speaker/{name}.wav",
             "punctuated": "".join(each),
             "characters": [
                 {"character": key[0], "mark": key[1:], "confidence": value} for key, value in each.items()
             ],
         }
-        for name, each in confidences.items()
+        for each in confidences
     ]
-    output = tmp_path / "transcripts.jsonl"
     output.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return tables.read_results(output)
-
-
-def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(results):
-    assert tables.transcripts(RECORDINGS, results) == [
+    recordings = [{"id": "a", "text": "你好，吗？"}, {"id": "b", "text": "二天吧！"}]
+    assert tables.transcripts(recordings, output) == [
         "  recording  reference   hypothesis  hanzi wrong  marks wrong",
         "  a          你好，吗？  你好吗？    0 of 3       1 of 2",
         "  b          二天吧！    [一]天。    2 of 3       1 of 1",
@@ -46,17 +35,17 @@ def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characte
     ]
 
 
-def test_mark_rates_compare_the_transcripts_and_the_text_with_their_references(results, tmp_path):
-    rate = {"precision": 1.0, "recall": 0.5, "f1": 2 / 3, "confidence_interval": [0.5, 0.75]}
-    (tmp_path / "metrics.json").write_text(json.dumps({"commas_stops_questions": rate}))
-    lines = tables.mark_rates(RECORDINGS, results, tmp_path)
-    found = "F1 50.00 % (95 % interval 0.00 to 66.67 %), precision 50.00 %, recall 50.00 %"
-    assert lines[:2] == [
+def test_mark_rates_of_speech_and_of_text(tmp_path):
+    rate = {"precision": 1.0, "recall": 0.5, "f1": 0.6667, "confidence_interval": [0.5, 0.75]}
+    for name, metrics in {"speech": {"marks": {"all_marks": rate}}, "text": {"all_marks": rate}}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text(json.dumps(metrics))
+    found = "F1 66.67 % (95 % interval 50.00 to 75.00 %), precision 100.00 %, recall 50.00 %"
+    assert tables.mark_rates(tmp_path / "speech", tmp_path / "text") == [
         "Punctuation marks on the test split",
-        f"  transcripts  commas stops questions  {found}",
+        f"  recognised speech  all marks  {found}",
+        f"  text               all marks  {found}",
     ]
-    expected = "F1 66.67 % (95 % interval 50.00 to 75.00 %), precision 100.00 %, recall 50.00 %"
-    assert lines[-1] == f"  text         commas stops questions  {expected}"
 
 
 def test_error_rates_list_every_metric_of_every_report(tmp_path):
