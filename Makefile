@@ -1,4 +1,4 @@
-# make demo   the whole road on a synthesised corpus: speech, TFRecords, two models, a SavedModel, transcripts
+# make demo   the whole road on a synthesised corpus: speech, TFRecords, three models, a SavedModel, transcripts
 # make test   lint and the tests that guard a change, in five minutes on two cores
 # make test-long  those, then the long ones: trainings, exports and whole programs of more than two seconds each
 # make test-all  those, then the slow ones: soaks, browser, clusters of processes, benchmarks

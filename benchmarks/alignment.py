@@ -33,6 +33,7 @@ from estimator_asr.serving.alignment import forced_alignment, frame_scores, segm
 from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.corpora import tables
+from tfrecord_builder.labels import normalisation
 from tfrecord_builder.program import config_flags, program
 
 RATE = 16000
@@ -114,7 +115,8 @@ def _record(config, rng, path) -> list[Spoken]:
         waveform = audio_files.read_audio(rows[i].audio, RATE)
         loud = np.flatnonzero(np.abs(waveform) > _SPEECH_LEVEL * np.abs(waveform).max())
         begin = position + len(pause)
-        spoken.append(Spoken(rows[i].text, (begin + loud[0]) / RATE, (begin + loud[-1]) / RATE))
+        text = normalisation.normalise(rows[i].text)
+        spoken.append(Spoken(text, (begin + loud[0]) / RATE, (begin + loud[-1]) / RATE))
         parts += [pause, waveform]
         position = begin + len(waveform)
     soundfile.write(path, np.concatenate(parts), RATE, subtype="PCM_16")

@@ -36,6 +36,7 @@ from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 from tfrecord_builder.corpora import tables
+from tfrecord_builder.labels import normalisation
 from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.synthesis import espeak
 
@@ -142,7 +143,7 @@ def _record(config, rng, audio_path, text_path) -> list[Syllable]:
             for token, start, end in zip(row.pinyin.split(), starts, ends)
         ]
         parts += [pause, waveform]
-        texts.append(f"{row.text}。\n")
+        texts.append(f"{normalisation.normalise(row.text)}。\n")
         position += len(pause) + len(waveform)
         if position > 60 * config.minutes * RATE:
             break
@@ -160,7 +161,7 @@ def _speak(rows, seed) -> Iterator[tuple]:
     for number, row in enumerate(rows):
         voice = voices[number % len(voices)]
         synthesiser.starts.clear()
-        tokens = engine.pronounce([row.text], row.pinyin.split())
+        tokens = engine.pronounce([normalisation.normalise(row.text)], row.pinyin.split())
         speech = synthesiser.speak(" ".join(tokens), voice, voice.words_per_minute)
         if len(synthesiser.starts) != len(tokens):
             continue  # eSpeak NG has read some syllables as one word

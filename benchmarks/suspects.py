@@ -27,6 +27,7 @@ from estimator_asr.serving.alignment import forced_alignment, frame_scores, susp
 from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder.corpora import tables
 from tfrecord_builder.data import manifest
+from tfrecord_builder.labels import normalisation
 from tfrecord_builder.program import config_flags, program
 
 _SHARE = 0.02
@@ -52,7 +53,8 @@ class BenchmarkConfig(config_flags.Checked):
 
 def main(config: BenchmarkConfig) -> int:
     version = recogniser.load_version(recogniser.find_version(config.saved_model))
-    rows = [row for row in tables.list_manifest(config.corpus_dir) if row.split != "train"]
+    listed = (row for row in tables.list_manifest(config.corpus_dir) if row.split != "train")
+    rows = [dataclasses.replace(row, text=normalisation.normalise(row.text)) for row in listed]
     heard = _recognise(version, rows)
     counts: collections.Counter = collections.Counter()
     for seed in range(config.first_seed, config.last_seed + 1):

@@ -1,4 +1,4 @@
-"""Runs every step: synthesises speech, and makes TFRecords, two models, a SavedModel, and transcripts.
+"""Runs every step: synthesises speech, and makes TFRecords, three models, a SavedModel, and transcripts.
 
     python -m estimator_asr.demo [--output_dir=demo] [--size=full|small]
 
@@ -28,13 +28,17 @@ _NUM_TRANSCRIBED = 10
 
 # Flags that each size of the demo adds to its commands. 94 speakers: two for each eSpeak NG voice.
 SIZES: dict[str, dict[str, str]] = {
-    "full": {"sentences": "", "synthesise": "--num_speakers=94", "acoustic": "", "language": ""},
+    "full": {
+        **dict.fromkeys(("sentences", "acoustic", "language", "punctuation"), ""),
+        "synthesise": "--num_speakers=94",
+    },
     "small": {
         "sentences": """--num_train=60 --num_dev=4 --num_test=12 --num_text_sentences=200
         --min_occurrences=1""",
         "synthesise": "--num_speakers=4",
         "acoustic": "--train_epochs=0.3 --encoder_layers=1 --encoder_units=32",
         "language": "--train_epochs=2 --language_layers=1 --language_units=32",
+        "punctuation": "--train_epochs=2",
     },
 }
 
@@ -71,6 +75,10 @@ build_text: Build the TFRecords of the text
 tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/sentences/written
 --output_dir={demo}/text --overwrite
 
+build_marks: Build the TFRecords of the text with punctuation marks
+tfrecord_builder.build --corpus=punctuated --num_shards=4 --corpus_dir={demo}/sentences/punctuated
+--output_dir={demo}/marks --overwrite
+
 train_acoustic: Train the acoustic model: speech to pinyin
 estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data --model_dir={demo}/acoustic
 {acoustic}
@@ -79,9 +87,17 @@ train_language: Train the language model: pinyin to hanzi
 estimator_asr.train --flagfile={flags}/language.flags --data_dir={demo}/text --model_dir={demo}/language
 {language}
 
+train_punctuation: Train the punctuation model: hanzi to marks
+estimator_asr.train --flagfile={flags}/punctuation.flags --data_dir={demo}/marks
+--model_dir={demo}/punctuation {punctuation}
+
 tune: Tune the decoding on dev
 estimator_asr.tune --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
 --data_dir={demo}/data
+
+tune_pauses: Tune how much pauses count for the marks on dev
+estimator_asr.tune --punctuation_model_dir={demo}/punctuation --acoustic_model_dir={demo}/acoustic
+--language_model_dir={demo}/language --data_dir={demo}/data
 
 evaluate_acoustic: Evaluate the acoustic model
 estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data --output_dir={demo}/report/acoustic
@@ -89,11 +105,16 @@ estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data --outp
 evaluate_language: Evaluate the language model
 estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text --output_dir={demo}/report/language
 
-export: Export both models as one SavedModel
-estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
---data_dir={demo}/data --report_dir={demo}/report/acoustic,{demo}/report/language --export_dir={demo}/export
+evaluate_punctuation: Evaluate the punctuation model
+estimator_asr.evaluate --model_dir={demo}/punctuation --data_dir={demo}/marks
+--output_dir={demo}/report/punctuation
 
-evaluate_cascade: Evaluate the SavedModel: speech to hanzi
+export: Export the three models as one SavedModel
+estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
+--punctuation_model_dir={demo}/punctuation --data_dir={demo}/data
+--report_dir={demo}/report/acoustic,{demo}/report/language --export_dir={demo}/export
+
+evaluate_cascade: Evaluate the SavedModel: speech to hanzi with marks
 estimator_asr.evaluate --saved_model={demo}/export --data_dir={demo}/data --output_dir={demo}/report/cascade
 """
 
@@ -138,6 +159,7 @@ def main(config: DemoConfig) -> None:
     for lines in (
         tables.transcripts(transcribed, last.output),
         tables.error_rates(reports),
+        tables.mark_rates(reports["cascade"], directory / "report" / "punctuation"),
         tables.durations(seconds),
         tables.next_commands(directory),
     ):

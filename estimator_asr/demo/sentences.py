@@ -1,11 +1,12 @@
-"""Samples the demo's sentences: the sentences to synthesise, and the text for the language model.
+"""Samples the demo's sentences: the sentences to synthesise, and the text for the other models.
 
     python -m estimator_asr.demo.sentences --output_dir=demo/sentences
 
 Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each containing {train,dev,test}.tsv
-with the columns hanzi and pinyin. A train sentence is spoken as often as it is sampled, so frequent sentences
-are spoken by several voices. The sentences in dev and test are distinct and do not occur in train, but train
-contains all their syllables and hanzi.
+with the columns hanzi (with punctuation marks) and pinyin, and punctuated/ for `build --corpus=punctuated`,
+which contains the sentences of written/ as paragraphs in {train,dev,test}.txt. A train sentence is spoken as
+often as it is sampled, so frequent sentences are spoken by several voices. The sentences in dev and test are
+distinct and do not occur in train, but train contains all their syllables and hanzi.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
-Sentence = tuple[str, ...]  # words
+Sentence = tuple[str, ...]  # words and marks
 
 _MAX_SAMPLES = 500_000
+_SENTENCES_PER_PARAGRAPH = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,16 +47,24 @@ class SentencesConfig(config_flags.Checked):
         minimum=1,
     )
     num_text_sentences: int = config_flags.setting(
-        6000, "number of distinct train sentences in the text for the language model", minimum=1
+        6000,
+        "number of distinct train sentences in the text for the language model and the punctuation model",
+        minimum=1,
     )
     sampling_seed: int = config_flags.setting(1, "random seed for the sentences", minimum=0)
 
 
 def main(config: SentencesConfig) -> None:
     """Writes the spoken and the written sentences, and prints the number of sentences in each split."""
-    for name, splits in zip(("spoken", "written"), sample(config)):
+    spoken, written = sample(config)
+    for name, splits, write in (
+        ("spoken", spoken, _write_tables),
+        ("written", written, _write_tables),
+        ("punctuated", written, _write_paragraphs),
+    ):
         directory = os.path.join(config.output_dir, name)
-        _write(directory, splits)
+        os.makedirs(directory, exist_ok=True)
+        write(directory, splits)
         counts = (f"{split} {len(sentences)}" for split, sentences in splits.items())
         print(f"{directory}: {', '.join(counts)}")
 
@@ -102,11 +112,18 @@ def _readings(sentence: Sentence) -> Iterator[tuple[str, str]]:
         yield from zip(word, grammar.read(word))
 
 
-def _write(directory: str, sentences: Mapping[str, Sequence[Sentence]]) -> None:
-    os.makedirs(directory, exist_ok=True)
+def _write_tables(directory: str, sentences: Mapping[str, Sequence[Sentence]]) -> None:
     for split, split_sentences in sentences.items():
         lines = (f"{''.join(words)}\t{' '.join(grammar.read_words(words))}\n" for words in split_sentences)
         files.write_text(os.path.join(directory, f"{split}.tsv"), "hanzi\tpinyin\n" + "".join(lines))
+
+
+def _write_paragraphs(directory: str, sentences: Mapping[str, Sequence[Sentence]]) -> None:
+    for split, split_sentences in sentences.items():
+        texts = list(map("".join, split_sentences))
+        starts = range(0, len(texts), _SENTENCES_PER_PARAGRAPH)
+        lines = ("".join(texts[start : start + _SENTENCES_PER_PARAGRAPH]) + "\n" for start in starts)
+        files.write_text(os.path.join(directory, f"{split}.txt"), "".join(lines))
 
 
 if __name__ == "__main__":

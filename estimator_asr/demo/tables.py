@@ -1,4 +1,4 @@
-"""The tables that the demo prints at the end: transcripts, error rates, durations, and next commands."""
+"""The tables that the demo prints at the end: transcripts, error rates, marks, durations, next commands."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tqdm.utils
 
-from estimator_asr.scoring import edit_distance
-from estimator_asr.scoring.reports import formats, report
+from estimator_asr.scoring import edit_distance, punctuation_scores
+from estimator_asr.scoring.reports import formats, punctuation_report, report
+from tfrecord_builder.data import marks
 
 _SURE = 0.8  # characters with a lower confidence are marked
 
@@ -24,28 +26,45 @@ def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -
         output: file that contains the output of estimator_asr.transcribe --format=json.
     """
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    rows = [("recording", "reference", "hypothesis", "errors")]
-    for recording, result in zip(recordings, results):
-        transcript = result["transcript"].replace(" ", "")
-        edits = edit_distance.count_edits(list(recording["text"]), list(transcript))
-        errors = f"{edits.errors} of {edits.reference_length}"
-        hypothesis = "".join(
-            item["character"] if item["confidence"] >= _SURE else f"[{item['character']}]"
-            for item in result["characters"]
-        )
-        rows.append((recording["id"], recording["text"], hypothesis, errors))
+    rows = [("recording", "reference", "hypothesis", "hanzi wrong", "marks wrong")]
+    rows += [(each["id"], *_compare(each["text"], result)) for each, result in zip(recordings, results)]
     return [*align(rows), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
+
+
+def _compare(reference: str, result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the reference, the hypothesis, and the numbers of wrong hanzi and of wrong marks."""
+    texts = reference, result["punctuated"]
+    edits = edit_distance.count_edits(*(marks.split(text)[0] for text in texts))
+    confusions = punctuation_scores.score(*texts).confusions
+    hypothesis = "".join(
+        (item["character"] if item["confidence"] >= _SURE else f"[{item['character']}]") + item["mark"]
+        for item in result["characters"]
+    )
+    marks_wrong = f"{confusions.sum() - confusions.trace()} of {confusions[1:].sum()}"
+    return reference, hypothesis, f"{edits.errors} of {edits.reference_length}", marks_wrong
 
 
 def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
     """Tabulates error rates with confidence intervals; `reports` maps names to report directories."""
     rows = []
     for name, directory in reports.items():
-        metrics = json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
+        metrics = _read_metrics(directory)
         for measure in ("token_error_rate", "character_error_rate"):
             if measure in metrics:
                 rows.append((name, formats.format_name(measure), formats.format_rate(metrics[measure])))
     return ["Error rates on the test split, whose sentences and voices do not occur in train", *align(rows)]
+
+
+def mark_rates(speech_report: pathlib.Path, text_report: pathlib.Path) -> list[str]:
+    """Tabulates F1, precision and recall of the marks from the reports on an export and on a text."""
+    sources = {"recognised speech": _read_metrics(speech_report)["marks"], "text": _read_metrics(text_report)}
+    lines = [(name, line) for name, rates in sources.items() for line in punctuation_report.describe(rates)]
+    rows = [(name, *line.split(": ")) for name, line in lines]
+    return ["Punctuation marks on the test split", *align(rows)]
+
+
+def _read_metrics(directory: pathlib.Path) -> dict:
+    return json.loads((directory / report.METRICS_FILE).read_text(encoding="utf-8"))
 
 
 def durations(seconds: Mapping[str, float]) -> list[str]:
@@ -61,6 +80,7 @@ def next_commands(directory: pathlib.Path) -> list[str]:
         ("training curves", f"{python} -m tensorboard.main --logdir={directory}"),
         ("all errors", f"open {directory / 'report' / 'cascade' / report.REPORT_FILE} in a browser"),
         ("your own WAV", f"{python} -m estimator_asr.transcribe --saved_model={export} YOUR.wav"),
+        ("a page to speak into", f"{python} -m estimator_asr.serve --saved_model={export}"),
         ("your own corpus", "BUILD.md, with the commands above and flags/manifest/"),
     ]
     return ["What to try next", *align(rows)]

@@ -38,9 +38,10 @@ def test_help_lists_the_flags_that_most_users_need(
 
 def test_each_corpus_has_its_files():
     corpora = {file.partition("/")[0] for file in FILES}
-    names = set(program_flags.OF_FLAG_FILES) - {"punctuation.flags"}  # every corpus can use the same model
+    names = set(program_flags.OF_FLAG_FILES) - {"punctuation.flags"}  # the same model suits other corpora
     files_of = {corpus: {f"{corpus}/{name}" for name in names} for corpus in corpora}
     files_of["punctuation"] = {"punctuation/build.flags", "punctuation/punctuation.flags"}
+    files_of["demo"].add("demo/punctuation.flags")
     required = {f"{corpus}/build.flags" for corpus in corpora}.union(*(files_of[each] for each in COMPLETE))
     required |= files_of["punctuation"]
     assert required <= set(FILES) <= set().union(*files_of.values())

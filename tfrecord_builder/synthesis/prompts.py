@@ -25,6 +25,7 @@ class Prompt:
     speaker: Any  # made by SpeechEngine.make_speakers; has a name, and a repr that shows all settings
     phrases: tuple[tuple[str, ...], ...]  # the words of each phrase; there is a pause between phrases
     pinyin: tuple[str, ...]  # the labels: one toned syllable per hanzi, and Latin letters
+    text: str  # transcript with its punctuation marks
 
     def recording(self, output_dir: str) -> str:
         """Returns the path of the prompt's WAV file in the corpus directory."""

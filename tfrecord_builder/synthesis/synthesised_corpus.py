@@ -141,9 +141,9 @@ def write_manifest(output_dir: str, spoken: Sequence[prompts.Prompt]) -> None:
     """Writes manifest.tsv, which lists the recordings of these prompts."""
     utterances = []
     for prompt in spoken:
-        text, pinyin = "".join(map("".join, prompt.phrases)), " ".join(prompt.pinyin)
-        audio, speaker = prompt.recording(output_dir), prompt.speaker.name
-        utterances.append(manifest.Utterance(prompt.utterance_id, audio, speaker, text, pinyin, prompt.split))
+        audio, speaker, pinyin = prompt.recording(output_dir), prompt.speaker.name, " ".join(prompt.pinyin)
+        row = (prompt.utterance_id, audio, speaker, prompt.text, pinyin, prompt.split)
+        utterances.append(manifest.Utterance(*row))
     with files.writing(os.path.join(output_dir, manifest.MANIFEST_FILE)) as temporary:
         manifest.write_manifest(temporary, utterances)
 

@@ -72,8 +72,8 @@ def make_plan(
         is_spoken = all(map(engine.speaks, labels.tokens)) and not normalisation.find_unreadable(text)
         if labels.characters and is_spoken and len(labels.tokens) <= _MAX_TOKENS:
             rng = prompts.random_state(config.synthesis_seed, f"speaker of {name}")
-            speaker, phrases = choices[rng.randint(len(choices))], _segment(text, labels.transcript)
-            planned.append(prompts.Prompt(name, split, speaker, phrases, labels.tokens))
+            speaker, (spoken, phrases) = choices[rng.randint(len(choices))], _segment(text, labels.transcript)
+            planned.append(prompts.Prompt(name, split, speaker, phrases, labels.tokens, spoken))
         else:
             rejected.append((name, split, f"cannot be spoken: {_RULE}", ""))
     if not planned:
@@ -121,8 +121,16 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
     return [utterances[i] for i in sorted(chosen)]
 
 
-def _segment(text: str, transcript: str) -> tuple[tuple[str, ...], ...]:
-    """Segments a text's phrases into words; if they differ from the transcript, segments the transcript."""
-    options = map(normalisation.split_phrases, (text, numerals.read(text)))
-    phrases = next((option for option in options if "".join(option) == transcript), [transcript])
-    return tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)
+def _segment(text: str, transcript: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
+    """Returns the text as it is spoken, and its phrases segmented into words.
+
+    The spoken text is the text itself, if necessary with its numbers in hanzi. If the phrases of neither are
+    the transcript, it is the transcript.
+    """
+    for spoken in (text, numerals.read(text)):
+        phrases = normalisation.split_phrases(spoken)
+        if "".join(phrases) == transcript:
+            break
+    else:
+        spoken, phrases = transcript, [transcript]
+    return " ".join(spoken.split()), tuple(tuple(tone_sandhi.segment(phrase)) for phrase in phrases)

@@ -1,16 +1,19 @@
-"""Pronunciation of the demo's sentences: readings of polyphones, and tone sandhi only in the speech."""
+"""The demo's sentences: readings of polyphones, tone sandhi only in the speech, and punctuation marks."""
 
 from __future__ import annotations
+
+import random
+import re
 
 import pytest
 
 from estimator_asr.demo import grammar
-from tfrecord_builder.data import syllables
+from tfrecord_builder.data import marks, syllables
 from tfrecord_builder.labels import normalisation, pinyin
 from tfrecord_builder.synthesis import espeak, prompts, text_plan
 
 _PARTS = {part for each in grammar.RULES.values() for expansion in each for part in expansion.split()}
-WORDS = sorted(_PARTS - set(grammar.RULES))  # of hanzi
+WORDS = sorted(_PARTS - {*grammar.RULES, *marks.MARKS})
 
 # Every word of the grammar with a polyphonic hanzi whose other reading a dictionary look-up could have given.
 POLYPHONES = """
@@ -39,6 +42,41 @@ def test_every_hanzi_of_the_grammar_has_one_syllable():
         assert all(normalisation.is_hanzi(character) for character in word), word
         assert len(grammar.read(word)) == len(word), word
         assert all(syllables.split_syllable(syllable) for syllable in grammar.read(word)), word
+
+
+def test_marks_are_not_read():
+    assert _PARTS & set(marks.MARKS) == set("，。？！、")
+    assert grammar.read_words(["对不起", "，", "几", "？"]) == ["dui4", "bu4", "qi3", "ji3"]
+
+
+_QUESTION = re.compile("几|多少|怎么|哪里|什么|有没有|吗$")
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    rng = random.Random(1)
+    return {"".join(grammar.sample_sentence(rng)) for _ in range(5000)}
+
+
+def test_every_sentence_ends_with_the_mark_that_its_words_ask_for(sampled):
+    for sentence in sampled:
+        assert re.fullmatch("[^。？！]+[。？！]", sentence)
+        assert (sentence[-1] == "？") == bool(_QUESTION.search(sentence[:-1])), sentence
+    assert {sentence[-1] for sentence in sampled} == set("。？！")
+
+
+def test_a_list_has_marks_between_its_items(sampled):
+    lists = {sentence for sentence in sampled if "、" in sentence}
+    assert lists == {sentence for sentence in sampled if re.fullmatch(r"\w+、\w+和\w+。", sentence)}
+    assert {"我要买豆腐、面条和咖啡。", "妈妈会说中文、英文和日语。"} <= lists
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["对不起，我不会说法语。", "声音太大了，小一点！", "祝你生日快乐！", "明天早上会下雨吗？"],
+)
+def test_clauses_exclamations_and_questions(sampled, sentence):
+    assert sentence in sampled
 
 
 def test_every_word_with_its_own_reading_occurs_in_the_grammar():
@@ -83,5 +121,6 @@ def test_some_pypinyin_phrases_contain_tone_sandhi():
 )
 def test_synthesised_words_have_tone_sandhi(words, said):
     sentence, pinyin = words.replace(" ", ""), tuple(grammar.read_words(words.split()))
-    prompt = prompts.Prompt("u1", "train", None, text_plan._segment(sentence, sentence), pinyin)
+    _, phrases = text_plan._segment(sentence, sentence)
+    prompt = prompts.Prompt("u1", "train", None, phrases, pinyin, sentence)
     assert "".join(espeak.EspeakEngine(seed=1).spell(prompt)) == said.replace(" ", "")

@@ -17,9 +17,10 @@ import pytest
 
 from estimator_asr.demo import __main__ as demo
 from tfrecord_builder import errors
+from tfrecord_builder.data import marks
 
 ROOT = paths.ROOT
-NUM_STAGES = 12
+NUM_STAGES = 16
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
 
@@ -89,9 +90,9 @@ def test_every_stage_prints_its_title_and_command(finished):
 
 def test_an_interrupted_demo_continues_where_it_stopped(finished):
     assert finished.exit_code == 143
-    assert "[5/12]" in finished.first and "[6/12]" not in finished.first
+    assert "[6/16]" in finished.first and "[7/16]" not in finished.first
     heads = re.findall(r"^\[(\d+)/\d+\] .*: finished earlier, in \d+ s$", finished.second, re.MULTILINE)
-    assert heads == ["1", "2", "3", "4"]
+    assert heads == ["1", "2", "3", "4", "5"]
 
 
 def test_interrupted_training_continues_from_its_last_step(finished):
@@ -101,12 +102,17 @@ def test_interrupted_training_continues_from_its_last_step(finished):
     assert steps in (["1"], ["2"], ["3"])
 
 
-def test_prints_transcripts_error_rates_durations_and_next_commands_at_the_end(finished):
+def test_prints_transcripts_rates_durations_and_next_commands_at_the_end(finished):
     output = finished.second
-    assert len(re.findall(r"^  spoken-test-\d+ .* \d+ of \d+$", output, re.MULTILINE)) == 10
+    counts = r"\d+ of \d+ +\d+ of \d+"
+    assert len(re.findall(rf"^  spoken-test-\d+ .*[。？！] .* {counts}$", output, re.MULTILINE)) == 10
     rate = r"error rate +\d+\.\d\d % \(95 % interval \d+\.\d\d to \d+\.\d\d %\)"
     for name in ("acoustic  token", "language  character", "cascade   token", "cascade   character"):
         assert re.search(rf"^  {name} {rate}$", output, re.MULTILINE), name
+    for name in ("recognised speech  commas stops questions", "text               all marks"):
+        assert re.search(
+            rf"^  {name} +F1 \d+\.\d\d %.*, precision .* %, recall .* %$", output, re.MULTILINE
+        ), name
     assert re.search(r"^  total +\d+$", output, re.MULTILINE)
     assert "tensorboard.main --logdir=" in output and "YOUR.wav" in output
 
@@ -118,10 +124,19 @@ def test_the_language_model_of_even_a_small_demo_beats_chance(finished):
     assert metrics["character_error_rate"]["rate"] < 0.5
 
 
+def test_every_transcript_ends_with_a_mark(finished):
+    lines = (finished.directory / "transcripts.jsonl").read_text("utf-8").splitlines()
+    results = list(map(json.loads, lines))
+    assert len(results) == 10
+    assert all(result["punctuated"][-1:] in set(marks.MARKS) for result in results)
+    assert any(result["transcript"] for result in results)
+
+
 def test_all_files_are_in_the_output_directory(finished):
     directory = finished.directory
-    names = {*("acoustic", "corpus", "data", "export", "finished", "language", "report", "sentences", "text")}
-    assert set(os.listdir(directory)) == {*names, "size.txt", "transcripts.jsonl"}
+    models, data = {"acoustic", "language", "punctuation"}, {"corpus", "data", "marks", "sentences", "text"}
+    names = {"export", "finished", "report", "size.txt", "transcripts.jsonl"}
+    assert set(os.listdir(directory)) == {*models, *data, *names}
     assert len(list((directory / "corpus" / "wav").rglob("*.wav"))) == 76
     assert len(list((directory / "finished").iterdir())) == NUM_STAGES
 
@@ -133,7 +148,7 @@ def test_a_second_run_does_nothing_and_prints_the_same_tables(finished):
     assert exit_code == 0
     assert time.monotonic() - began < 15
     assert again.count("finished earlier, in") == NUM_STAGES
-    assert again.split("\n\n")[1:] == output.split("\n\n")[-4:]
+    assert again.split("\n\n")[1:] == output.split("\n\n")[-5:]
 
 
 BARE = """

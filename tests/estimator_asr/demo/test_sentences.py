@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
+import built_data
 import pytest
 
 from estimator_asr.demo import grammar, sentences
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import registry
+from tfrecord_builder.data import dataset_info, marks, schema
 
 SMALL = {"num_train": 60, "num_dev": 2, "num_test": 2, "num_text_sentences": 80, "min_occurrences": 1}
+
+
+def run(name, *flags):
+    subprocess.run([sys.executable, "-m", f"tfrecord_builder.{name}", *flags], check=True)
 
 
 def sample(**settings):
@@ -76,14 +83,44 @@ def test_more_sentences_than_the_grammar_has_are_refused(monkeypatch):
         sample(num_train=60, num_dev=1, num_test=60, min_occurrences=1)
 
 
-@pytest.mark.long
-def test_the_builder_reads_the_files(tmp_path):
-    flags = [f"--{name}={value}" for name, value in SMALL.items()]
-    command = [sys.executable, "-m", "estimator_asr.demo.sentences", f"--output_dir={tmp_path}", *flags]
-    subprocess.run(command, check=True)
+@pytest.fixture(scope="module")
+def written_dir(tmp_path_factory):
+    """The files of a small sample."""
+    directory = tmp_path_factory.mktemp("sentences")
+    sentences.main(sentences.SentencesConfig(output_dir=str(directory), **SMALL))
+    return directory
+
+
+def test_the_builder_reads_the_files(written_dir):
     for name, chosen in zip(("spoken", "written"), sample(**SMALL)):
-        found = list(registry.list_utterances("text", [str(tmp_path / name)]))
+        found = list(registry.list_utterances("text", [str(written_dir / name)]))
         expected = [(split, "".join(words)) for split in chosen for words in chosen[split]]
         assert [(each.split, each.text) for each in found] == expected
         assert found[0].pinyin == " ".join(grammar.read_words(chosen["train"][0]))
-        assert all(len(each.text) == len(each.pinyin.split()) for each in found)
+        assert all(len(marks.split(each.text)[0]) == len(each.pinyin.split()) for each in found)
+
+
+def test_the_paragraphs_have_the_written_sentences(written_dir):
+    pieces = list(registry.list_utterances("punctuated", [str(written_dir / "punctuated")]))
+    for split, chosen in sample(**SMALL)[1].items():
+        text = "".join(word for words in chosen for word in words)
+        assert "".join(piece.text for piece in pieces if piece.split == split) == text
+        lines = (written_dir / "punctuated" / f"{split}.txt").read_text("utf-8").splitlines()
+        assert len(lines) == math.ceil(len(chosen) / 5)
+        assert lines[0] == "".join("".join(words) for words in chosen[:5])
+
+
+@pytest.mark.long
+def test_records_of_the_speech_keep_the_marks(written_dir, tmp_path):
+    corpus, data = tmp_path / "corpus", tmp_path / "data"
+    text_dir = written_dir / "spoken"
+    run("synthesise", "--tts=espeak", f"--text_dir={text_dir}", f"--output_dir={corpus}", "--num_speakers=3")
+    run("build", "--corpus=manifest", f"--corpus_dir={corpus}", f"--output_dir={data}", "--num_shards=1")
+    paths = dataset_info.DatasetInfo.load(str(data)).shard_paths(str(data), "train")
+    serialized = [record for path in paths for record in built_data.read(path)]
+    records = list(schema.parse_records(serialized, with_marks=True))
+    written = sorted(record["written"].decode() for record in records)
+    assert written == sorted(map("".join, sample(**SMALL)[0]["train"]))
+    for record in records:
+        characters, _ = marks.split(record["written"].decode())
+        assert "".join(characters) == record["transcript"].decode()

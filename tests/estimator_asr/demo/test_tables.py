@@ -15,21 +15,36 @@ def test_columns_with_hanzi_are_aligned():
 
 def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(tmp_path):
     output = tmp_path / "transcripts.jsonl"
-    confidences = [{"你": 0.99, "好": 0.8, "吗": 0.95}, {"一": 0.79, "天": 0.9}]
+    confidences = [{"你": 0.99, "好": 0.8, "吗？": 0.95}, {"一": 0.79, "天。": 0.9}]
     lines = [
         {
-            "transcript": "".join(each),
-            "characters": [{"character": key, "confidence": value} for key, value in each.items()],
+            "punctuated": "".join(each),
+            "characters": [
+                {"character": key[0], "mark": key[1:], "confidence": value} for key, value in each.items()
+            ],
         }
         for each in confidences
     ]
     output.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    recordings = [{"id": "a", "text": "你好吗"}, {"id": "b", "text": "二天吧"}]
+    recordings = [{"id": "a", "text": "你好，吗？"}, {"id": "b", "text": "二天吧！"}]
     assert tables.transcripts(recordings, output) == [
-        "  recording  reference  hypothesis  errors",
-        "  a          你好吗     你好吗      0 of 3",
-        "  b          二天吧     [一]天      2 of 3",
+        "  recording  reference   hypothesis  hanzi wrong  marks wrong",
+        "  a          你好，吗？  你好吗？    0 of 3       1 of 2",
+        "  b          二天吧！    [一]天。    2 of 3       1 of 1",
         "  [] marks characters with a confidence below 80 %",
+    ]
+
+
+def test_mark_rates_of_speech_and_of_text(tmp_path):
+    rate = {"precision": 1.0, "recall": 0.5, "f1": 0.6667, "confidence_interval": [0.5, 0.75]}
+    for name, metrics in {"speech": {"marks": {"all_marks": rate}}, "text": {"all_marks": rate}}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.json").write_text(json.dumps(metrics))
+    found = "F1 66.67 % (95 % interval 50.00 to 75.00 %), precision 100.00 %, recall 50.00 %"
+    assert tables.mark_rates(tmp_path / "speech", tmp_path / "text") == [
+        "Punctuation marks on the test split",
+        f"  recognised speech  all marks  {found}",
+        f"  text               all marks  {found}",
     ]
 
 
@@ -57,4 +72,5 @@ def test_next_commands_contain_the_paths_of_this_demo():
     text = "\n".join(tables.next_commands(pathlib.Path("demo")))
     assert "-m tensorboard.main --logdir=demo" in text
     assert "-m estimator_asr.transcribe --saved_model=demo/export YOUR.wav" in text
+    assert "-m estimator_asr.serve --saved_model=demo/export" in text
     assert "demo/report/cascade/report.html" in text

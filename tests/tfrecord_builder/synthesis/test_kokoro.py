@@ -67,7 +67,8 @@ def make_engine(model_dir):
 
 
 def make_prompt(speaker):
-    return prompts.Prompt("u1", "train", speaker, (("你好",), ("小虎",)), ("ni3", "hao3", "xiao3", "hu3"))
+    pinyin = ("ni3", "hao3", "xiao3", "hu3")
+    return prompts.Prompt("u1", "train", speaker, (("你好",), ("小虎",)), pinyin, "你好，小虎")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_spells_latin_letters(model_dir, tmp_path):
 def test_spaces_between_latin_words_are_silent(model_dir):
     """Pauses are only where the text has them."""
     tokens = (*"okgo", "ni3", "hao3")
-    prompt = prompts.Prompt("u", "train", None, (("ok", " ", "go"), ("你好",)), tokens)
+    prompt = prompts.Prompt("u", "train", None, (("ok", " ", "go"), ("你好",)), tokens, "ok go，你好")
     assert make_engine(model_dir).spell(prompt) == ["ˈOkˈA", "ʤˈiˈO,", "ni↓xau↓"]
 
 

@@ -9,7 +9,12 @@ import pytest
 from tfrecord_builder.synthesis import espeak, prompts
 
 PROMPT = prompts.Prompt(
-    "u1", "train", "speaker", (("你好",), ("小", "老虎")), ("ni3", "hao3", "xiao3", "lao3", "hu3")
+    utterance_id="u1",
+    split="train",
+    speaker="speaker",
+    phrases=(("你好",), ("小", "老虎")),
+    pinyin=("ni3", "hao3", "xiao3", "lao3", "hu3"),
+    text="你好，小老虎！",
 )
 ENGINE = espeak.EspeakEngine(seed=1)
 

@@ -35,7 +35,7 @@ def export_dir(tmp_path):
 
 def find(export_dir, heard, max_error_rate=0.2):
     """Returns the rows of a recording for which the model outputs `heard`."""
-    prompt = prompts.Prompt("u1", "dev", espeak.make_voice("f1", 1), (("今天天气好",),), PINYIN)
+    prompt = prompts.Prompt("u1", "dev", espeak.make_voice("f1", 1), (("今天天气好",),), PINYIN, "今天天气好")
     path = pathlib.Path(prompt.recording(str(export_dir)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(heard)

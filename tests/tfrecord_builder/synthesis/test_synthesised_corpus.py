@@ -20,7 +20,7 @@ ENGINE = espeak.EspeakEngine(seed=1)
 
 def make_prompts(*ids, voice="f1"):
     (speaker,) = ENGINE.make_speakers([voice], 1)
-    return [prompts.Prompt(name, "train", speaker, (("你好",),), ("ni3", "hao3")) for name in ids]
+    return [prompts.Prompt(name, "train", speaker, (("你好",),), ("ni3", "hao3"), "你好！") for name in ids]
 
 
 def write(directory, planned, num_workers=1):
@@ -162,7 +162,7 @@ def test_a_damaged_unit_is_not_finished(tmp_path, listed):
 
 def claim(directory, seed=1, pinyin=("ni3", "hao3"), text_dir="t"):
     config = text_plan.SynthesisConfig(text_dir=(text_dir,), tts="espeak", synthesis_seed=seed)
-    planned = [prompts.Prompt("u1", "train", "speaker", (("你好",),), pinyin)]
+    planned = [prompts.Prompt("u1", "train", "speaker", (("你好",),), pinyin, "你好！")]
     with synthesised_corpus.claim(str(directory), config, planned, ENGINE):
         pass
 

@@ -50,6 +50,13 @@ def test_pinyin_is_made_if_the_text_has_none(text_dir):
     assert first.pinyin[0] == "ni2"
 
 
+def test_the_transcript_keeps_its_marks(text_dir):
+    text = "“你好”，重庆！"
+    write(text_dir, f"{text}\t", "你好，买了23个。\t", "你好 \xa0吗？\t")
+    planned, _ = make_plan(text_dir)
+    assert [prompt.text for prompt in planned[:3]] == [text, "你好,买了二十三个。", "你好 吗？"]
+
+
 def test_sentences_that_cannot_be_spoken_are_rejected(text_dir):
     write(
         text_dir,
