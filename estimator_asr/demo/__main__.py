@@ -52,7 +52,7 @@ class DemoConfig(config_flags.Checked):
     )
     size: str = config_flags.setting(
         "full",
-        "full takes up to 8 minutes on two cores; small takes 2 minutes and only checks that all stages run",
+        "full takes up to 9 minutes on two cores; small takes 3 minutes and only checks that all stages run",
         choices=sorted(SIZES),
     )
 
