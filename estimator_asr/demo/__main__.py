@@ -105,10 +105,6 @@ estimator_asr.evaluate --model_dir={demo}/acoustic --data_dir={demo}/data --outp
 evaluate_language: Evaluate the language model
 estimator_asr.evaluate --model_dir={demo}/language --data_dir={demo}/text --output_dir={demo}/report/language
 
-evaluate_punctuation: Evaluate the punctuation model
-estimator_asr.evaluate --model_dir={demo}/punctuation --data_dir={demo}/marks
---output_dir={demo}/report/punctuation
-
 export: Export the three models as one SavedModel
 estimator_asr.export --acoustic_model_dir={demo}/acoustic --language_model_dir={demo}/language
 --punctuation_model_dir={demo}/punctuation --data_dir={demo}/data
@@ -159,7 +155,7 @@ def main(config: DemoConfig) -> None:
     for lines in (
         tables.transcripts(transcribed, last.output),
         tables.error_rates(reports),
-        tables.mark_rates(reports["cascade"], directory / "report" / "punctuation"),
+        tables.mark_rates(reports["cascade"]),
         tables.durations(seconds),
         tables.next_commands(directory),
     ):

@@ -55,12 +55,10 @@ def error_rates(reports: Mapping[str, pathlib.Path]) -> list[str]:
     return ["Error rates on the test split, whose sentences and voices do not occur in train", *align(rows)]
 
 
-def mark_rates(speech_report: pathlib.Path, text_report: pathlib.Path) -> list[str]:
-    """Tabulates F1, precision and recall of the marks from the reports on an export and on a text."""
-    sources = {"recognised speech": _read_metrics(speech_report)["marks"], "text": _read_metrics(text_report)}
-    lines = [(name, line) for name, rates in sources.items() for line in punctuation_report.describe(rates)]
-    rows = [(name, *line.split(": ")) for name, line in lines]
-    return ["Punctuation marks on the test split", *align(rows)]
+def mark_rates(directory: pathlib.Path) -> list[str]:
+    """Tabulates F1, precision and recall of the marks from the report on an export."""
+    lines = punctuation_report.describe(_read_metrics(directory)["marks"])
+    return ["Punctuation marks on the test split", *align([line.split(": ") for line in lines])]
 
 
 def _read_metrics(directory: pathlib.Path) -> dict:

@@ -35,16 +35,15 @@ def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characte
     ]
 
 
-def test_mark_rates_of_speech_and_of_text(tmp_path):
+def test_mark_rates_list_the_groups_of_marks(tmp_path):
     rate = {"precision": 1.0, "recall": 0.5, "f1": 0.6667, "confidence_interval": [0.5, 0.75]}
-    for name, metrics in {"speech": {"marks": {"all_marks": rate}}, "text": {"all_marks": rate}}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "metrics.json").write_text(json.dumps(metrics))
+    rates = {"commas_stops_questions": rate, "all_marks": rate, "？": rate}
+    (tmp_path / "metrics.json").write_text(json.dumps({"marks": rates}))
     found = "F1 66.67 % (95 % interval 50.00 to 75.00 %), precision 100.00 %, recall 50.00 %"
-    assert tables.mark_rates(tmp_path / "speech", tmp_path / "text") == [
+    assert tables.mark_rates(tmp_path) == [
         "Punctuation marks on the test split",
-        f"  recognised speech  all marks  {found}",
-        f"  text               all marks  {found}",
+        f"  commas stops questions  {found}",
+        f"  all marks               {found}",
     ]
 
 
