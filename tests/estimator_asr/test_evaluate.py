@@ -202,6 +202,7 @@ def test_the_batches_are_those_that_the_model_was_trained_with(tiny_export, tmp_
     assert sizes == [2, 2, 2, 2]
 
 
+@pytest.mark.long
 def test_language_model_is_scored_in_characters_on_text(tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"))
     data_dir = str(tmp_path / "text")

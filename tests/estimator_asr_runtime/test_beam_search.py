@@ -69,6 +69,7 @@ def search(settings, log_probs):
 @pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(map(str, each)))
 @pytest.mark.parametrize("sharpness", [0.5, 2.0, 5.0])
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.long
 def test_hypotheses_equal_those_of_tensorflow(settings, sharpness, seed):
     log_probs = make_log_probs(seed, sharpness)
     found, expected = search(settings, log_probs), search_by_tensorflow(settings, log_probs)

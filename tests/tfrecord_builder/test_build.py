@@ -26,6 +26,7 @@ def _run(*arguments):
     return programs.run("tfrecord_builder.build", *arguments)
 
 
+@pytest.mark.long
 def test_a_user_error_is_one_sentence():
     done = _run("--corpus=manifest", "--corpus_dir=nowhere", "--output_dir=out")
     assert done.returncode == 1
@@ -34,6 +35,7 @@ def test_a_user_error_is_one_sentence():
 
 
 @pytest.mark.parametrize("kilobytes", [4, pytest.param(60, marks=pytest.mark.slow)])  # catalog, shards
+@pytest.mark.long
 def test_a_full_disk_is_one_sentence_and_the_build_can_continue_later(tmp_path, kilobytes):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)
     where = (f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}")

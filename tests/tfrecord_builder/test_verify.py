@@ -22,6 +22,7 @@ def data_dir(built, tmp_path):
     return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
+@pytest.mark.long
 def test_a_problem_is_printed_in_one_line_with_exit_code_1(built, data_dir):
     (data_dir / "readings.tsv").write_text("")
     directories = f"--data_dir={data_dir},{data_dir}/nowhere,{built}"

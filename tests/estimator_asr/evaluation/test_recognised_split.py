@@ -14,6 +14,7 @@ def load_data(path):
     return {path: dataset_info.DatasetInfo.load(path)}
 
 
+@pytest.mark.long
 def test_the_vocabularies_of_a_cascade_are_characters_and_syllables(tiny_export):
     data = load_data(tiny_export.data_dir)
     found = recognised_split.open_version(tiny_export.version_dir, (), data)

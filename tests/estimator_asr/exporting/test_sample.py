@@ -59,6 +59,7 @@ def test_waveform_is_none_if_the_recording_is_missing_or_not_audio(data_dir):
     assert found[third].waveform is not None
 
 
+@pytest.mark.long
 def test_utterances_that_are_too_long_for_the_export_are_left_out(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "corpus", 12, 3)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, 17000)

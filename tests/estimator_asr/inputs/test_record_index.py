@@ -163,6 +163,7 @@ def test_workers_that_share_a_directory_share_the_indexing(source, monkeypatch):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_the_rows_of_the_workers_are_the_batch_and_an_epoch_has_every_utterance_once(source, num_workers):
     num_batches = source.bucket(SETTINGS, num_workers).batches_per_epoch
     parts = [read(source, num_batches, worker, num_workers) for worker in range(num_workers)]
@@ -176,6 +177,7 @@ def test_the_rows_of_the_workers_are_the_batch_and_an_epoch_has_every_utterance_
 
 
 @pytest.mark.parametrize("num_workers", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.long
 def test_workers_resume_at_any_batch(source, num_workers):
     num_batches = source.bucket(SETTINGS, num_workers).batches_per_epoch
     whole = read_all(source, num_batches + 1, num_workers)  # and the first one of the next epoch
@@ -244,6 +246,7 @@ def test_indexing_a_damaged_shard_raises_a_user_error(source):
     assert len(os.listdir(source.index_dir)) == 5  # those before it are kept
 
 
+@pytest.mark.long
 def test_resuming_near_the_end_of_an_epoch_reads_only_the_remaining_records(source, read_bytes, monkeypatch):
     num_batches = source.bucket(SETTINGS).batches_per_epoch
     total = sum(shard.num_bytes for shard in source.shards)

@@ -174,6 +174,7 @@ def test_every_variable_has_a_gradient(name):
 
 
 @every_encoder
+@pytest.mark.long
 def test_different_utterances_get_different_vectors(name):
     model = get_model(name, training=True)
     outputs = model.run(model.encoding.outputs, make_utterances(40, 40))
@@ -199,6 +200,7 @@ def test_halve_sees_copies_of_the_first_and_last_frame_beyond_the_ends():
 
 
 @pytest.mark.parametrize("name", ["conformer", "transformer"])
+@pytest.mark.long
 def test_constant_features_show_no_edges(name):
     encoding = get_model(name).run(get_model(name).encoding, [np.ones([40, NUM_BINS])])
     np.testing.assert_allclose(encoding.outputs[0], np.tile(encoding.outputs[0, :1], [10, 1]), atol=1e-5)

@@ -118,6 +118,7 @@ def test_a_video_longer_than_the_audio_is_no_truncation(write):
     assert len(audio_files.read_audio(write(telephone_files.encode("m4a", video_seconds=5.0)), 16000)) < 33000
 
 
+@pytest.mark.long
 def test_a_segment_of_a_long_file_is_read(write):
     path = write(telephone_files.encode("m4a", 60.0))
     part = audio_files.read_audio(path, 16000, start_seconds=1.0, seconds=0.5)

@@ -202,6 +202,7 @@ def test_a_graph_with_unknown_sizes_returns_the_same_as_eager_mode(config):
     np.testing.assert_allclose(result, frontend.extract(waveforms, config), atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_saved_model_extracts_the_same_features(tmp_path):
     module = tf.Module()
     signature = [tf.TensorSpec([None, None], tf.float32)]

@@ -71,6 +71,7 @@ def test_a_container_is_decoded_once_and_the_data_has_the_same_bytes(tmp_path, m
 
 
 @pytest.mark.parametrize("seconds", [None, 3.0])
+@pytest.mark.long
 def test_a_recording_with_one_utterance_is_not_cut(tmp_path, monkeypatch, seconds):
     monkeypatch.setattr(open_recording, "SharedRecording", None)
     build(make_corpus(tmp_path / "in", segments=[(1.0, seconds)]), tmp_path / "out")
@@ -133,6 +134,7 @@ def write(tmp_path, content):
 
 
 @pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.long
 def test_segments_of_a_shared_recording_are_those_of_the_file(tmp_path, channels, decoded):
     path = str(write(tmp_path, telephone_files.encode("m4a", 5.0, channels=channels)))
     expected = [

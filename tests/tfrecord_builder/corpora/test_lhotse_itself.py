@@ -13,9 +13,12 @@ from tfrecord_builder.audio.augmentation import copies, effects
 from tfrecord_builder.building import shard_writer
 from tfrecord_builder.corpora import lhotse
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("lhotse") is None, reason="needs PyTorch, see requirements-dev.txt"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        importlib.util.find_spec("lhotse") is None, reason="needs PyTorch, see requirements-dev.txt"
+    ),
+]
 RATE = 16000
 
 

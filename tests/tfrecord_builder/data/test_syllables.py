@@ -61,6 +61,7 @@ def test_other_tokens_are_not_split(token):
     assert syllables.split_syllable(token) is None
 
 
+@pytest.mark.long
 def test_every_reading_of_pypinyin_splits_uniquely():
     style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
     tokens = set()
@@ -177,6 +178,7 @@ def test_every_syllable_survives_a_round_trip():
     }
 
 
+@pytest.mark.long
 def test_sentences_survive_a_round_trip():
     inventory = _inventory()
     for step in (1, 7, 101):

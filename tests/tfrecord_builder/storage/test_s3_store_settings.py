@@ -48,6 +48,7 @@ def answering(settings):
         yield answer
 
 
+@pytest.mark.long
 def test_timeouts_and_attempts_are_bounded_unless_the_user_sets_them(settings):
     settings(**KEYS)
     config = s3_store.connect().meta.config
@@ -139,6 +140,7 @@ def test_a_wrong_setting_is_an_error(settings, values, reason):
         exceptions.ResponseStreamingError(error="cut"),
     ],
 )
+@pytest.mark.long
 def test_a_broken_transfer_is_an_os_error(settings, error):
     settings(**KEYS)
     with pytest.raises(OSError, match="the storage cannot be used") as caught, s3_store.request(PATH):

@@ -10,6 +10,8 @@ import tiny_models
 
 from estimator_asr.exporting.saved_model import recogniser
 
+pytestmark = pytest.mark.long
+
 SECONDS = 0.04  # of a frame
 
 

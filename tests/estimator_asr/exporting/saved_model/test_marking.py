@@ -13,6 +13,8 @@ from estimator_asr.exporting.saved_model import marking, recogniser, saved_model
 from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import marks
 
+pytestmark = pytest.mark.long
+
 OFFSET = 0.25  # seconds
 
 

@@ -74,6 +74,7 @@ def test_run_gives_python_values_and_ignores_other_features(tiny_export):
     assert {name: type(value) for name, value in hypothesis.items()} == {"transcript": str, "score": float}
 
 
+@pytest.mark.long
 def test_outputs_have_the_same_order_in_each_process(tiny_export):
     loaded = recogniser.load_version(tiny_export.version_dir)
     definition = loaded.definitions["waveform"]

@@ -224,6 +224,7 @@ def test_an_unfinished_recording_has_a_transcript_and_a_status(tiny_export, wave
     np.testing.assert_allclose(result["confidence"][1], result["confidence"][0], rtol=1e-4)
 
 
+@pytest.mark.long
 def test_features_that_are_not_finite_do_not_affect_other_items(tiny_export, waveforms):
     model = load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]

@@ -145,6 +145,7 @@ def test_a_step_that_is_bad_on_one_replica_is_skipped_by_both_and_recorded(two_r
     assert skipped["written"] == ["quarantine.tsv", "step-1", "step-3"] and skipped["said"] is None
 
 
+@pytest.mark.long
 def test_two_replicas_end_when_too_many_steps_were_bad(two_replicas):
     _, ended = two_replicas["recorded"]
     assert (

@@ -33,6 +33,7 @@ def refuse(response, error: str) -> None:
     assert response.status_code == 400 and response.json()["error"]["message"].startswith(error)
 
 
+@pytest.mark.long
 def test_characters_have_the_times_of_the_graph(tiny_export, server, waveform):
     content = align(server, waveform, text="你好，吗[3]！").json()
     model = recogniser.load(tiny_export.version_dir, "align")

@@ -62,6 +62,7 @@ def refuse(response, error: str) -> None:
     assert response.json()["error"]["message"].startswith(error)
 
 
+@pytest.mark.long
 def test_the_client_of_openai_gets_text(client, waveform, expected):
     found = client.audio.transcriptions.create(model="asr", file=encode(waveform))
     assert found.text == expected["transcript"] != ""

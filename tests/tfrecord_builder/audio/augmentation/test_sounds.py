@@ -23,6 +23,7 @@ def test_durations_and_levels_vary_with_the_seed(kind):
     assert len(sounds.make(kind, 7, SPEECH, RATE, num_samples=1234)) == 1234
 
 
+@pytest.mark.long
 def test_some_sounds_are_clipped_and_some_have_digital_silence_but_none_is_silent():
     made = [sounds.make("noise", seed, SPEECH, RATE) for seed in range(100)]
     num_clipped = sum(np.count_nonzero(each == each.max()) > 5 for each in made)

@@ -98,6 +98,7 @@ def test_different_features_make_a_different_picture(tmp_path):
     assert (_image(tmp_path, record, config)[1] != one).any()
 
 
+@pytest.mark.long
 def test_a_long_id_and_long_texts_are_cut(tmp_path):
     """matplotlib takes half a minute for a title of 100,000 characters, and refuses 1,000 lines."""
     cut = _record(utterance_id="u" * 90, transcript="x" * 90 * 50, pronunciation="")
