@@ -76,8 +76,8 @@ tfrecord_builder.build --corpus=text --num_shards=4 --corpus_dir={demo}/sentence
 --output_dir={demo}/text --overwrite
 
 build_marks: Build the TFRecords of the text with punctuation marks
-tfrecord_builder.build --corpus=punctuated --num_shards=4 --corpus_dir={demo}/sentences/punctuated
---output_dir={demo}/marks --overwrite
+tfrecord_builder.build --corpus=punctuated --num_shards=4 --num_workers=1
+--corpus_dir={demo}/sentences/punctuated --output_dir={demo}/marks --overwrite
 
 train_acoustic: Train the acoustic model: speech to pinyin
 estimator_asr.train --flagfile={flags}/acoustic.flags --data_dir={demo}/data --model_dir={demo}/acoustic

@@ -4,9 +4,10 @@
 
 Writes spoken/ for `synthesise` and written/ for `build --corpus=text`, each containing {train,dev,test}.tsv
 with the columns hanzi (with punctuation marks) and pinyin, and punctuated/ for `build --corpus=punctuated`,
-which contains the sentences of written/ as paragraphs in {train,dev,test}.txt. A train sentence is spoken as
-often as it is sampled, so frequent sentences are spoken by several voices. The sentences in dev and test are
-distinct and do not occur in train, but train contains all their syllables and hanzi.
+with paragraphs in {train,dev,test}.txt. A train sentence is spoken as often as it is sampled, so frequent
+sentences are spoken by several voices; they are also frequent in punctuated/, which contains the spoken and
+the written train sentences. The sentences in dev and test are distinct and do not occur in train, but train
+contains all their syllables and hanzi.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ class SentencesConfig(config_flags.Checked):
 def main(config: SentencesConfig) -> None:
     """Writes the spoken and the written sentences, and prints the number of sentences in each split."""
     spoken, written = sample(config)
+    punctuated = {**written, "train": [*spoken["train"], *written["train"]]}
     for name, splits, write in (
         ("spoken", spoken, _write_tables),
         ("written", written, _write_tables),
-        ("punctuated", written, _write_paragraphs),
+        ("punctuated", punctuated, _write_paragraphs),
     ):
         directory = os.path.join(config.output_dir, name)
         os.makedirs(directory, exist_ok=True)

@@ -100,9 +100,10 @@ def test_the_builder_reads_the_files(written_dir):
         assert all(len(marks.split(each.text)[0]) == len(each.pinyin.split()) for each in found)
 
 
-def test_the_paragraphs_have_the_written_sentences(written_dir):
+def test_the_paragraphs_have_the_written_sentences_and_repeat_those_that_are_spoken_often(written_dir):
     pieces = list(registry.list_utterances("punctuated", [str(written_dir / "punctuated")]))
-    for split, chosen in sample(**SMALL)[1].items():
+    spoken, written = sample(**SMALL)
+    for split, chosen in {**written, "train": spoken["train"] + written["train"]}.items():
         text = "".join(word for words in chosen for word in words)
         assert "".join(piece.text for piece in pieces if piece.split == split) == text
         lines = (written_dir / "punctuated" / f"{split}.txt").read_text("utf-8").splitlines()
