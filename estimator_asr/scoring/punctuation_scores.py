@@ -116,10 +116,8 @@ def _count(counts: Sequence[MarkCounts], name: str) -> np.ndarray:
     """Returns the numbers of found, expected and right marks in each text, int64 [texts, 3]."""
     if name == SENTENCE_ENDS:
         return np.stack([count.ends for count in counts])
-    confusions, ids = (
-        np.stack([count.confusions for count in counts]),
-        [*map(marks.MARKS.index, _GROUPS[name])],
-    )
+    confusions = np.stack([count.confusions for count in counts])
+    ids = list(map(marks.MARKS.index, _GROUPS[name]))
     right = confusions[:, ids, ids].sum(axis=1)
     return np.stack([confusions[:, :, ids].sum((1, 2)), confusions[:, ids].sum((1, 2)), right], axis=1)
 

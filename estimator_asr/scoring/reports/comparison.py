@@ -67,8 +67,9 @@ def compare(reports: Reports) -> list[Comparison]:
     for measure in _list_common_measures(reports):
         for other_path, other in reports.items():
             _check_same(path, first[measure], other_path, other[measure])
-        # The speakers of texts without an error rate are corpora, which are not a sample of people.
-        clusterings = breakdown.clusterings(first[measure])[first.keys() == {report.MARKS} :]
+        clusterings = breakdown.clusterings(first[measure])
+        if list(first) == [report.MARKS]:  # a report on texts: their speakers are corpora, not people
+            clusterings = clusterings[1:]
         pairs = itertools.combinations(reports.items(), 2)
         rows = [(a, old[measure], b, new[measure], clusterings) for (a, old), (b, new) in pairs]
         if measure == report.MARKS:
@@ -91,8 +92,8 @@ def correct(compared: Sequence[Comparison]) -> list[Comparison]:
 def write(comparisons: Sequence[Comparison], reports: Reports, output_dir: str) -> None:
     """Writes comparison.json, and report.html, which shows how the errors in the reports differ."""
     content = json.dumps(list(map(dataclasses.asdict, comparisons)), indent=2, ensure_ascii=False)
-    *_, measure = "", *(name for name in _list_common_measures(reports) if name != report.MARKS)
-    page = render(measure, list(map(str, comparisons)), reports)
+    error_rates = [name for name in _list_common_measures(reports) if name != report.MARKS]
+    page = render(error_rates[-1] if error_rates else "", list(map(str, comparisons)), reports)
     files.write_text(os.path.join(output_dir, report.REPORT_FILE), page)
     files.write_text(os.path.join(output_dir, FILE), content + "\n")
 
