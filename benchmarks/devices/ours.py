@@ -58,7 +58,7 @@ def export(trained: trained_model.TrainedModel, directory: str) -> tuple[str, di
     def complete(version_dir, info):
         for weights, root in ((EXACT, version_dir), (SMALL, beside)):
             for name in FORMATS:
-                bundle.write(os.path.join(root, name), name, weights, built, trained, None, info)
+                bundle.write(os.path.join(root, name), name, weights, built, trained, None, None, info)
         return info
 
     version_dir = saved_model_writer.write(trained, None, os.path.join(directory, "export"), complete)
