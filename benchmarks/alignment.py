@@ -26,7 +26,7 @@ machine.load_libraries()
 import numpy as np
 import soundfile
 
-from benchmarks import noise
+from benchmarks import noise, speech_bounds
 from estimator_asr import align
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.alignment import forced_alignment, frame_scores, segments, texts
@@ -38,7 +38,6 @@ from tfrecord_builder.program import config_flags, program
 
 RATE = 16000
 _TOLERANCE = 0.2  # seconds
-_SPEECH_LEVEL = 0.03  # of the peak; quieter audio before and after an utterance belongs to the pauses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,10 +112,10 @@ def _record(config, rng, path) -> list[Spoken]:
             break
         pause = _make_pause(rng)
         waveform = audio_files.read_audio(rows[i].audio, RATE)
-        loud = np.flatnonzero(np.abs(waveform) > _SPEECH_LEVEL * np.abs(waveform).max())
+        first, stop = speech_bounds.find_speech(waveform, RATE)
         begin = position + len(pause)
         text = normalisation.normalise(rows[i].text)
-        spoken.append(Spoken(text, (begin + loud[0]) / RATE, (begin + loud[-1]) / RATE))
+        spoken.append(Spoken(text, (begin + first) / RATE, (begin + stop) / RATE))
         parts += [pause, waveform]
         position = begin + len(waveform)
     soundfile.write(path, np.concatenate(parts), RATE, subtype="PCM_16")

@@ -5,8 +5,9 @@
 
 CORPUS has a manifest.tsv with pinyin; rows of other splits than train are used. eSpeak NG speaks their
 syllables, each as a word of its own, in the voices of --seed, and reports when it begins each one. With
---words, the recordings in CORPUS themselves, of single syllables or words, are cut where they are loud and
-joined with pauses of 0 to 0.3 s; then only the begin and the end of each recording are known.
+--words, the recordings in CORPUS themselves, of single syllables or words, are cut to their speech (see
+speech_bounds) and joined with pauses of 0 to 0.3 s; then only the begin and the end of each recording are
+known.
 
 Emissions are the frames in which CTC emits a syllable; times are those that align writes. The bars hold for
 begins.
@@ -30,6 +31,7 @@ import soundfile
 import soxr
 from rapidfuzz.distance import Levenshtein
 
+from benchmarks import speech_bounds
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.alignment import frame_scores, segments, word_times
 from estimator_asr.serving.transcripts import recordings, transcriber
@@ -42,7 +44,6 @@ from tfrecord_builder.synthesis import espeak
 
 RATE = 16000
 _TOLERANCE = 60  # milliseconds
-_SPEECH_LEVEL = 0.03  # fraction of the peak; quieter audio is silence
 _WORD_EVENT = 1  # espeakEVENT_WORD
 _LOWEST_SCORE = 0.5  # align's default
 
@@ -165,7 +166,7 @@ def _speak(rows, seed) -> Iterator[tuple]:
         speech = synthesiser.speak(" ".join(tokens), voice, voice.words_per_minute)
         if len(synthesiser.starts) != len(tokens):
             continue  # eSpeak NG has read some syllables as one word
-        _, stop = _find_speech(speech)
+        _, stop = speech_bounds.find_speech(speech, synthesiser.sample_rate)
         starts = np.array(synthesiser.starts) / synthesiser.sample_rate
         ends = [*starts[1:], stop / synthesiser.sample_rate]
         waveform = soxr.resample(speech, synthesiser.sample_rate, RATE)
@@ -176,15 +177,10 @@ def _cut(rows, seed) -> Iterator[tuple]:
     """Yields the loud part of each recording, its row, and the begin and the end of the recording."""
     for row in rows:
         waveform = audio_files.read_audio(row.audio, RATE)
-        start, stop = _find_speech(waveform)
+        start, stop = speech_bounds.find_speech(waveform, RATE)
         unknown = [np.nan] * (len(row.pinyin.split()) - 1)
         speech = 0.3 * waveform[start:stop] / np.abs(waveform).max()
         yield speech, row, [0.0, *unknown], [*unknown, (stop - start) / RATE]
-
-
-def _find_speech(waveform) -> tuple[int, int]:
-    loud = np.flatnonzero(np.abs(waveform) > _SPEECH_LEVEL * np.abs(waveform).max())
-    return int(loud[0]), int(loud[-1]) + 1
 
 
 def _pair(tokens: Sequence[str], aligned: Sequence[str]) -> Iterator[tuple[int, int]]:

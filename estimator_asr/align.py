@@ -1,7 +1,7 @@
 """Cuts long recordings and their texts into a corpus, or checks the transcripts of a corpus, with an export.
 
     python -m estimator_asr.align --saved_model=EXPORT --output_dir=CORPUS
-        --audio_dir=RECORDINGS --text_dir=TEXTS | --pairs=FILE [--min_score=0.5] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
+        --audio_dir=RECORDINGS --text_dir=TEXTS | --pairs=FILE [--min_score=0.3] [--num_workers=N | --runner=spark://HOST:7077|ray://HOST:10001]
         [--format=textgrid,ctm,json,srt,vtt]
 
 The text of RECORDINGS/a/b.mp3 is TEXTS/a/b.txt: text as it was published, with numbers, headings and
@@ -95,7 +95,7 @@ class AlignConfig(config_flags.Checked):
     )
     output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
     min_score: float = config_flags.setting(
-        0.5,
+        0.3,
         "minimum score of the utterances to keep; 1 means that the model alone would have recognised the "
         "same tokens",
         minimum=0,

@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 import soundfile
 
-from benchmarks import bars, comparison, coverage, decoding, hotwords, live, machine, noise, pauses
+from benchmarks import (
+    bars,
+    comparison,
+    coverage,
+    decoding,
+    hotwords,
+    live,
+    machine,
+    noise,
+    pauses,
+    speech_bounds,
+)
 from benchmarks.devices import __main__ as devices
 from benchmarks.devices import starts
 from benchmarks.input_methods import __main__ as input_methods
@@ -29,6 +40,18 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.pretrained import encoder_weights
 from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
+
+
+@pytest.mark.parametrize("noise_level", [0.0, 0.03])  # the peaks of the latter are 12 % of the tone's
+def test_speech_begins_and_ends_where_it_is_louder_than_the_noise(noise_level):
+    waveform = noise_level * np.random.default_rng(1).normal(size=32000)
+    waveform[8000:24000] += np.sin(np.arange(16000))
+    waveform[1000] = 1  # a click
+    assert speech_bounds.find_speech(waveform, 16000) == pytest.approx((8000, 24000), abs=320)
+
+
+def test_recordings_without_silence_are_speech_as_a_whole():
+    assert speech_bounds.find_speech(np.sin(np.arange(16000)), 16000) == (0, 16000)
 
 
 def test_bars_say_whether_they_are_met(capsys):

@@ -10,7 +10,8 @@ from rapidfuzz.distance import Levenshtein
 
 from estimator_asr.serving.alignment import texts
 
-_MIN_HEARD = 0.5  # fraction of a sentence's tokens that must be among those that were heard
+_MIN_HEARD = 0.2  # fraction of a sentence's tokens that must be among those that were heard
+_MIN_HEARD_IN_BRACKETS = 0.5  # stricter, because what stands in brackets is often not said
 _MIN_UNWRITTEN = 3  # shorter runs of heard tokens without text are not reported
 _MIN_RUN = 3  # matching tokens in a row; unrelated texts have many shorter runs in common
 _MAX_WINDOW_FRAMES = 3000  # one to two minutes
@@ -87,7 +88,7 @@ def _leave_out_brackets(sentence, places):
     for phrase in sentence.phrases:
         end = start + len(phrase.tokens)
         num_heard = np.count_nonzero(places[start:end] >= 0)
-        is_silent = phrase.may_be_silent and num_heard < _MIN_HEARD * len(phrase.tokens)
+        is_silent = phrase.may_be_silent and num_heard < _MIN_HEARD_IN_BRACKETS * len(phrase.tokens)
         phrases.append(phrase._replace(tokens=()) if is_silent else phrase)
         said_places.append(places[start:start] if is_silent else places[start:end])
         start = end
