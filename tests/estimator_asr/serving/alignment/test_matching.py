@@ -56,6 +56,18 @@ def test_a_sentence_that_was_not_said_is_left_out(words):
     )
 
 
+def test_a_sentence_is_found_if_a_fifth_of_it_was_heard():
+    found = match("abcd efghi klmn", "abcduvgwxklmn")
+    assert list_ranges(found) == [[("abcd", 0, 4), ("efghi", 4, 9), ("klmn", 9, 13)]]
+    found = match("abcd efghij klmn", "abcduvgwxyklmn")
+    assert [(sentence.text, place) for sentence, place in found.unsaid] == [("efghij", 4)]
+
+
+def test_a_quarter_of_a_phrase_in_brackets_is_not_enough():
+    (window,) = match("ab|(wxyz)|cd", "abwcd").windows
+    assert window[0].sentence.tokens == ("a", "b", "c", "d")
+
+
 def test_a_phrase_in_brackets_is_kept_only_if_it_was_said():
     (window,) = match("ab|(xyz)|cd", "abcd").windows
     assert window[0].sentence.tokens == ("a", "b", "c", "d") and window[0].text == "ab(xyz)cd"
