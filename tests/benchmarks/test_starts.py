@@ -50,6 +50,7 @@ train_step [torch] --estimator_steps=2 --encoder_layers=1 --encoder_units=16 --b
     --num_frames=40 --max_tokens=4 --num_classes=9 --rounds=1
 transcription [ctranslate2] --num_recordings=3 --train_epochs=1 --whisper_layers=3 --whisper_units=64
     --rounds=1
+writing [] --help
 """
 STARTS = {line.split()[0]: line for line in _STARTS.strip().replace("\n ", " ").split("\n")}
 

@@ -38,14 +38,17 @@ class Punctuate:
     """Marks as the signature does: the function `mark` gets the window's characters and a place in it."""
 
     def __init__(self, mark):
-        self._mark, self.batches = mark, []
+        self._mark, self.windows = mark, []
 
     def run(self, batch):
-        (text,), (pauses,) = batch["characters"], batch["pauses"]
+        return {"marks": [self._read(*row) for row in zip(batch["characters"], batch["pauses"])]}
+
+    def _read(self, text, pauses):
         characters = text.decode().split(" ")
-        assert len(characters) == len(pauses) and pauses.dtype == np.float32
-        self.batches.append((characters, [round(float(pause), 3) for pause in pauses]))
-        return {"marks": [[self._mark(characters, i) for i in range(len(characters))]], "status": ["ok"]}
+        count = len(characters)
+        assert pauses.dtype == np.float32 and not any(pauses[count:])
+        self.windows.append((characters, [round(float(pause), 3) for pause in pauses[:count]]))
+        return [self._mark(characters, place) for place in range(count)]
 
 
 def read(segment):
@@ -112,7 +115,7 @@ def test_a_transcript_without_characters_that_match_it_stays(transcript):
 def test_a_single_segment_has_its_own_marks():
     punctuate = Punctuate(lambda *_: "！")
     transcript = written_text.add(captions.Transcript("a.wav", [make_segment("你好。")]), punctuate)
-    assert transcript.written[0].result["transcript"] == "你好。" and not punctuate.batches
+    assert transcript.written[0].result["transcript"] == "你好。" and not punctuate.windows
 
 
 def test_marks_of_segments_are_found_in_their_common_text():
@@ -120,7 +123,7 @@ def test_marks_of_segments_are_found_in_their_common_text():
     segments = [make_segment("你好。"), make_segment("吗。", start=0.9, seconds=0.64)]
     punctuate = Punctuate(lambda characters, place: "？" if characters[place] == "吗" else "")
     transcript = written_text.add(captions.Transcript("a.wav", segments), punctuate)
-    assert punctuate.batches == [(["你", "好", "吗"], [0.21, 0.61, 0.5])]
+    assert punctuate.windows == [(["你", "好", "吗"], [0.21, 0.61, 0.5])]
     assert [segment.result["punctuated"] for segment in transcript.segments] == ["你好", "吗？"]
     assert [segment.result["transcript"] for segment in transcript.written] == ["你好", "吗？"]
     assert read(transcript.written[1]) == [("吗？", 0.1, 0.14)]
@@ -132,24 +135,26 @@ def test_segments_without_characters_have_no_marks():
     transcript = written_text.add(
         captions.Transcript("", [make_segment(""), make_segment("", 3.0)]), punctuate
     )
-    assert captions.join_transcripts(transcript.written) == "" and not punctuate.batches
+    assert captions.join_transcripts(transcript.written) == "" and not punctuate.windows
 
 
-@pytest.mark.parametrize("count, windows", [(200, [200]), (201, [200, 101]), (450, [200, 200, 200, 150])])
+@pytest.mark.parametrize(
+    "count, windows", [(128, [128]), (129, [128, 17]), (352, [128] * 3), (2000, [128] * 17 + [96])]
+)
 def test_long_texts_are_marked_in_windows(count, windows):
-    """The mark is the window's number and the place in it, which is at least 50 from an inner edge."""
-    segments = [make_segment("好" * (count // 2)), make_segment("好" * (count - count // 2), 100.0)]
-    punctuate = Punctuate(lambda characters, place: f"{len(punctuate.batches)}:{place}")
+    """The mark is the window's number and the place in it, which is at least 8 from an inner edge."""
+    segments = [make_segment("好" * (count // 2)), make_segment("好" * (count - count // 2), 1000.0)]
+    punctuate = Punctuate(lambda characters, place: f"{len(punctuate.windows)}:{place}")
     found = [
         item["mark"].split(":")
         for segment in written_text.find_marks(segments, punctuate)
         for item in segment.result["characters"]
     ]
-    assert [len(characters) for characters, _ in punctuate.batches] == windows
-    starts = [100 * (int(window) - 1) for window, _ in found]
+    assert [len(characters) for characters, _ in punctuate.windows] == windows
+    starts = [112 * (int(window) - 1) for window, _ in found]
     assert [start + int(place) for start, (_, place) in zip(starts, found)] == list(range(count))
-    assert all(int(place) >= 50 for start, (_, place) in zip(starts, found) if start)
-    assert all(int(place) < 150 for start, (_, place) in zip(starts, found) if start < starts[-1])
+    assert all(int(place) >= 8 for start, (_, place) in zip(starts, found) if start)
+    assert all(int(place) < 120 for start, (_, place) in zip(starts, found) if start < starts[-1])
 
 
 def test_every_format_of_a_recording_in_segments():
