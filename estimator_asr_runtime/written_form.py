@@ -78,10 +78,13 @@ class WrittenForm:
 
     def settled_length(self, text: str) -> int:
         """Returns how many characters of a growing text have a written form that later text cannot change."""
-        settled = reach = 0
+        settled = reach = span_end = 0
         for start, _ in self._scan(text):
+            if start < span_end:  # the decision here needs no more characters than the span's first one
+                continue
             settled = start if start >= reach else settled
-            reach = max(reach, self._find_reach(text, start))
+            span_end, end = self._find_reach(text, start)
+            reach = max(reach, end)
             if reach >= len(text):
                 return settled
         return len(text)
@@ -102,12 +105,13 @@ class WrittenForm:
                 return match.end(), _change(match, template)
         return start + 1, []
 
-    def _find_reach(self, text: str, start: int) -> int:
-        """Returns the end of the characters that decide which rule matches at `start`."""
+    def _find_reach(self, text: str, start: int) -> tuple[int, int]:
+        """Returns the ends of the span and of the characters that decide which rules match in it."""
         span = self._span.match(text, start)
-        end = (span.end() if span else start + 1) + self._longest_follower
+        span_end = span.end() if span else start + 1
+        end = span_end + self._longest_follower
         foreign = self._foreign.search(text, start, end)  # no rule matches beyond such a character
-        return foreign.start() if foreign else end
+        return span_end, foreign.start() if foreign else end
 
 
 def _expand(pattern: str, parts: Mapping[str, str]) -> str:

@@ -41,9 +41,13 @@ export class WrittenForm {
     const flat = flatten(Array.from(text));
     let settled = 0;
     let reach = 0;
+    let spanEnd = 0;
     for (const { start } of this.scan(flat)) {
+      if (start < spanEnd) continue; // the decision here needs no more characters than the span's first one
       if (start >= reach) settled = start;
-      reach = Math.max(reach, this.findReach(flat, start));
+      const found = this.findReach(flat, start);
+      spanEnd = found.spanEnd;
+      reach = Math.max(reach, found.reach);
       if (reach >= flat.length) return settled;
     }
     return flat.length;
@@ -66,12 +70,13 @@ export class WrittenForm {
     return { end: start + 1, changes: [] };
   }
 
-  // Returns the end of the characters that decide which rule matches at `start`.
+  // Returns the ends of the span and of the characters that decide which rules match in it.
   findReach(text, start) {
     const span = match(this.span, text, start);
-    const end = start + (span ? span[0].length : 1) + this.longestFollower;
+    const spanEnd = start + (span ? span[0].length : 1);
+    const end = spanEnd + this.longestFollower;
     const foreign = match(this.foreign, text.slice(start, end), 0); // no rule matches beyond such a character
-    return foreign ? start + foreign.index : end;
+    return { spanEnd, reach: foreign ? start + foreign.index : end };
   }
 }
 

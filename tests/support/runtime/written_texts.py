@@ -12,6 +12,8 @@ from estimator_asr_runtime import written_form
 
 # What numbers consist of, so that random text often has numbers, also unusual ones.
 _NUMERALS = "零〇幺一二两三四五六七八九十百千万亿点点到比月年日号分块毛米度第百几多半"
+# Latin words and letters, which numbers may follow.
+_LATIN = ("hello", "app", "mp", "gb", "a", "b", "i ", "T", " ", "一", "三", "十", "点", "五g", "c n n", "的")
 
 
 def read_table() -> dict[str, str]:
@@ -31,6 +33,12 @@ def make_texts(seed: int, count: int) -> list[str]:
         known = sorted(set(re.findall("[^ -~]", file.read())))
     phrases = list(read_table())
     return [_make_text(rng, known, phrases) for _ in range(count)]
+
+
+def make_latin_texts(seed: int, count: int) -> list[str]:
+    """Mixes Latin words and single letters with spaces and numerals."""
+    rng = random.Random(seed)
+    return ["".join(rng.choices(_LATIN, k=rng.randint(1, 10))) for _ in range(count)]
 
 
 def _make_text(rng: random.Random, known: list[str], phrases: list[str]) -> str:
