@@ -11,7 +11,7 @@ from absl import logging
 
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout, text_files
-from tfrecord_builder.data import manifest
+from tfrecord_builder.data import manifest, marks
 from tfrecord_builder.storage import files
 
 # Text for the punctuation model: {train,dev,test}.txt, with one paragraph per line.
@@ -19,13 +19,12 @@ from tfrecord_builder.storage import files
 #     首先，我要用最快的速度为大家演示一些新技术的基础研究成果。正好是一年前，微软收购了我们公司。
 
 _MIN_CHARACTERS, _MAX_CHARACTERS = 10, 200  # length of a piece of text, marks included
-_MARKS = "，。？！、；：,.?!;:…—~～"  # also the forms that labels/marking.py converts
 _CLOSING = re.compile(r"[^\w\s]*")  # marks, quotation marks and brackets
-# A paragraph ends with a mark if nothing but quotation marks and brackets follows the mark.
-_MARKED_END = re.compile(rf"[{_MARKS}][^\w\s]*$")
 _SENTENCE_END = re.compile(r"[。？！；?!;…][^\w\s]*")
 _LAST_CHARACTER = re.compile(r"\w?\W*$")
-_LATIN_OR_DIGIT = re.compile(r"[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]")
+_LATIN = "0-9A-Za-z０-９Ａ-Ｚａ-ｚ"
+# Matches after a letter or digit, and within 3.5, 10:30, 1,234, 2026-11-27, a.cn and http://a.
+_INSIDE = re.compile(rf"(?<=[{_LATIN}])|(?<=[{_LATIN}][-.,:/．：])(?=[{_LATIN}/])|(?<=[:/]/)")
 
 
 def list_punctuated(corpus_dir: str) -> Iterator[manifest.Utterance]:
@@ -56,13 +55,13 @@ def cut(paragraphs: Iterable[str], generator: random.Random) -> Iterator[str]:
     """Yields pieces of text that run across paragraphs; only the generator determines their lengths.
 
     The lengths are 10 to 200 characters, and short ones are as frequent as long ones on a logarithmic scale.
-    A piece never ends inside a number or a Latin word. The last piece before a paragraph's unmarked end may
-    be shorter.
+    A piece never ends inside a number, a time, an address or a Latin word. The last piece before a
+    paragraph's unmarked end may be shorter.
     """
     text = ""
     for paragraph in paragraphs:
         text += paragraph
-        is_marked = _MARKED_END.search(paragraph)
+        is_marked = marks.ends_with_mark(paragraph)
         while len(text) > 2 * _MAX_CHARACTERS or (text and not is_marked):
             end = _choose_end(text, generator)
             if end >= len(text) and not is_marked:
@@ -84,7 +83,7 @@ def _choose_end(text: str, generator: random.Random) -> int:
     if generator.random() < 0.5:
         sentence = _SENTENCE_END.search(text, end - 1, _MAX_CHARACTERS)
         end = sentence.end() if sentence else end
-    while end < len(text) and _LATIN_OR_DIGIT.match(text[end - 1]):
+    while end < len(text) and _INSIDE.match(text, end):
         end += 1
     return _CLOSING.match(text, end).end()
 
@@ -94,7 +93,7 @@ def _read_paragraphs(path: str) -> Iterator[str]:
     num_unmarked = 0
     for line in text_files.read_lines(path, "pass a text file with one paragraph per line"):
         paragraph = line.strip()
-        if any(mark in paragraph for mark in _MARKS):
+        if marks.has_mark(paragraph):
             yield paragraph
         else:
             num_unmarked += bool(paragraph)

@@ -23,6 +23,7 @@ _CHARACTER = re.compile(rf"{vocabulary.UNKNOWN}|\S")
 PATTERN = re.compile(
     r"(\.{2,}|…+|—{2,}|[-―]{2,}|~+|[，。、？！；：?!;]|(?<![0-9A-Za-z])[.,:](?!//)|[.,:](?![0-9A-Za-z/]))"
 )
+_MARKED_END = re.compile(rf"{PATTERN.pattern}[^\w\s]*$")
 _UNIFIED = dict(zip(",.?!;:…~—―-", "，。？！；：。。，，，"))  # the keys are first characters of marks
 
 
@@ -65,10 +66,24 @@ def unify_mark(mark: str) -> str:
 
 def unify(text: str) -> str:
     """Returns the text with the marks in MARKS, in NFKC, and without quotation marks and brackets."""
-    composed = re.sub(f"[^{_STRONGEST_FIRST}]+", lambda run: unicodedata.normalize("NFKC", run[0]), text)
-    parts = enumerate(PATTERN.split(composed))
+    parts = enumerate(PATTERN.split(_compose(text)))
     unified = "".join(unify_mark(part) if index % 2 else part for index, part in parts)
     return "".join(character for character in unified if not is_quote(character))
+
+
+def has_mark(text: str) -> bool:
+    """Returns True if the text contains a mark of any kind; the point in 3.5 is not a mark."""
+    return bool(PATTERN.search(_compose(text)))
+
+
+def ends_with_mark(text: str) -> bool:
+    """Returns True if nothing but quotation marks, brackets and symbols follows the last mark."""
+    return bool(_MARKED_END.search(_compose(text)))
+
+
+def _compose(text: str) -> str:
+    """Converts everything but marks in MARKS to NFKC."""
+    return re.sub(f"[^{_STRONGEST_FIRST}]+", lambda run: unicodedata.normalize("NFKC", run[0]), text)
 
 
 def is_quote(character: str) -> bool:

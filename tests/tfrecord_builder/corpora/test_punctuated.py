@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import re
 
@@ -33,9 +35,36 @@ def test_pieces_cover_the_text_and_run_across_paragraphs():
 
 
 def test_pieces_never_end_inside_a_number_or_a_word():
-    text = ["价格是12345.67元和TensorFlow，以及2026年的iPhone。"] * 200
-    cuts = "\n".join(_cut(*text))
-    assert not re.search(r"[0-9A-Za-z]\n|\n[，。”]", cuts)
+    text = [
+        "价格是12345.67元和TensorFlow，以及2026年的iPhone。",
+        "花了3.5元，１０：３０去3．5公里外，看example.com，有1,234,567人，http://a.cn在2026-11-27开。",
+    ] * 200
+    pieces = _cut(*text)
+    cuts = "\n".join(pieces)
+    assert "".join(pieces) == "".join(text)
+    assert not re.search(r"[0-9A-Za-z０-９]\n|\n[，。”]", cuts)
+    assert not re.search(r"[0-9A-Za-z０-９][-.,:/．：]\n[0-9A-Za-z０-９/]|/\n[/a]", cuts)
+
+
+class Length(random.Random):
+    """Chooses pieces of a given length, which do not end with a sentence."""
+
+    def __init__(self, length: int):
+        super().__init__()
+        self._values = itertools.cycle([math.log(length / 10) / math.log(200 / 10), 0.9])
+
+    def random(self) -> float:
+        return next(self._values)
+
+
+@pytest.mark.parametrize(
+    "word", ["3.5元", "10:30开", "1,234人", "a.cn在", "http://a.cn的", "3．5元", "2026-11-27在", "1/3的"]
+)
+def test_a_cut_moves_to_the_end_of_a_number_or_an_address(word):
+    text = "好" * 9 + word + "天" * 500 + "。"
+    for length in range(10, 9 + len(word)):
+        piece = next(punctuated.cut([text], Length(length)))
+        assert piece == "好" * 9 + word, length
 
 
 def test_the_same_text_is_cut_in_the_same_way():

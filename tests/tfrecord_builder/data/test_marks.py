@@ -49,6 +49,23 @@ def test_the_strongest_mark_ends_a_sentence():
 
 
 @pytest.mark.parametrize(
+    "text, has_mark, ends_with_mark",
+    [
+        ("iPhone 3.5发布", False, False),
+        ("８：３０", True, False),
+        ("花了3.5元．", True, True),
+        ("很好，喜欢", True, False),
+        ("他说:“好!”", True, True),
+        ("走了……", True, True),
+        ("好～", True, True),
+        ("一带—路", False, False),
+    ],
+)
+def test_a_mark_is_found_in_any_form(text, has_mark, ends_with_mark):
+    assert (marks.has_mark(text), marks.ends_with_mark(text)) == (has_mark, ends_with_mark)
+
+
+@pytest.mark.parametrize(
     "text, want",
     [
         ('他说:"好!"花了3.5元……', "他说：好！花了3.5元。"),
