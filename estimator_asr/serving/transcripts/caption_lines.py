@@ -1,7 +1,8 @@
 """Breaks timed transcripts into caption lines.
 
-A line ends at each pause and at the end of each sentence. A line that is still too long is cut in two,
-repeatedly: at a long gap, preferably after punctuation and near the middle, never within a Latin word.
+A line ends at each pause, and at the end of a sentence if the line has then been on screen for a second. A
+line that is still too long is cut in two, repeatedly: at a long gap, preferably after punctuation and near
+the middle, never within a Latin word.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PAUSE = 0.7  # seconds; a longer gap between the emissions of two characters is
 _LEAD, _TAIL = 0.2, 0.4
 _SHORTEST = 1.0  # minimum seconds that a line stays on screen, unless the next line begins sooner
 _SENTENCE_ENDS, _CLAUSE_ENDS = tuple("。！？；.!?;…"), tuple("，、：,:")
-_CLAUSE_SECONDS = 0.5  # a gap after a comma counts as this many seconds longer
+_CLAUSE_SECONDS = 0.5  # a gap after punctuation counts as this many seconds longer
 
 
 class Line(NamedTuple):
@@ -102,11 +103,11 @@ def _spread(transcript: str, start: float, end: float) -> list[_Unit]:
 
 
 def _part(units: Sequence[_Unit]) -> list[list[_Unit]]:
-    """Splits units into lines at every pause and every sentence end."""
+    """Splits units into lines at every pause, and at sentence ends _SHORTEST seconds after a line began."""
     parts = [list(units[:1])] if units else []
     for before, unit in zip(units, units[1:]):
-        is_end = unit.start - before.end > _PAUSE or before.text.endswith(_SENTENCE_ENDS)
-        if is_end and _may_break(before, unit):
+        is_sentence = before.text.endswith(_SENTENCE_ENDS) and unit.start - parts[-1][0].start >= _SHORTEST
+        if (is_sentence or unit.start - before.end > _PAUSE) and _may_break(before, unit):
             parts.append([])
         parts[-1].append(unit)
     return parts
@@ -125,8 +126,9 @@ def _halve(units: Sequence[_Unit]) -> list[list[_Unit]]:
 
 def _cut_quality(units: Sequence[_Unit], place: int, width: float) -> float:
     gap = units[place].start - units[place - 1].end
-    clause = _CLAUSE_SECONDS if units[place - 1].text.endswith(_CLAUSE_ENDS) else 0.0
-    return gap + clause - abs(sum(map(_width, units[:place])) / width - 0.5)
+    shorter = min(units[place].start - units[0].start, units[-1].end - units[place].start)
+    is_clause = units[place - 1].text.endswith(_SENTENCE_ENDS + _CLAUSE_ENDS) and shorter >= _SHORTEST
+    return gap + _CLAUSE_SECONDS * is_clause - abs(sum(map(_width, units[:place])) / width - 0.5)
 
 
 def _may_break(before: _Unit, after: _Unit) -> bool:
@@ -134,7 +136,7 @@ def _may_break(before: _Unit, after: _Unit) -> bool:
     first, last = after.text[0], before.text[-1]
     if first.isspace() or last.isspace():
         return True
-    is_punctuation = first in (*_SENTENCE_ENDS, *_CLAUSE_ENDS)
+    is_punctuation = first in _SENTENCE_ENDS + _CLAUSE_ENDS
     return not is_punctuation and (is_wide(first) or is_wide(last))
 
 

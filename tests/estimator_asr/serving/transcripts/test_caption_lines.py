@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
+
 from estimator_asr.serving.transcripts import caption_lines
 
 
@@ -30,8 +32,28 @@ def test_a_line_ends_at_a_pause():
 
 
 def test_a_line_ends_with_a_sentence_and_keeps_its_punctuation():
-    assert texts(split("好。走吧！对", evenly(6))) == ["好。", "走吧！", "对"]
+    assert texts(split("好。走吧！对", evenly(6, step=0.5))) == ["好。", "走吧！", "对"]
     assert texts(split("3.5米", evenly(4))) == ["3.5米"]
+
+
+@pytest.mark.parametrize("start", [0.0, 0.3])
+def test_a_sentence_that_would_be_on_screen_for_less_than_a_second_shares_a_line(start):
+    tokens = ["好。", *"我们开始", "吧。", *"走"]
+    starts = [start, *(start + 0.2 * (i + 1) for i in range(5)), start + 1.3]
+    assert texts(split("".join(tokens), starts, tokens)) == ["好。我们开始吧。", "走"]
+    starts[1:] = [second + 0.8 for second in starts[1:]]  # a pause
+    assert texts(split("".join(tokens), starts, tokens)) == ["好。", "我们开始吧。", "走"]
+
+
+@pytest.mark.parametrize("tokens", [["好。", *"好" * 18], ["好，", *"好" * 18], [*"好" * 18, "好，", "走"]])
+def test_a_long_line_is_not_cut_at_a_mark_less_than_a_second_from_its_ends(tokens):
+    assert min(map(len, texts(split("".join(tokens), evenly(len(tokens)), tokens)))) > 8
+
+
+def test_a_long_line_is_cut_after_a_sentence_of_a_second():
+    tokens = ["好。", *"好" * 5, "吧。", *"走" * 14]
+    starts = [0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, *(1.29 + 0.2 * i for i in range(14))]
+    assert [len(text) for text in texts(split("".join(tokens), starts, tokens))] == [9, 14]
 
 
 def test_a_long_line_is_cut_at_its_longest_gap():
@@ -75,7 +97,7 @@ def test_a_line_begins_before_its_first_character_and_ends_after_its_last():
 
 def test_a_line_lasts_a_second_unless_the_next_begins_earlier():
     assert split("你", [1.0], end=9.0) == [(800, 1800, "你")]
-    assert split("你。好", [1.0, 1.2, 1.5], end=9.0) == [(800, 1300, "你。"), (1300, 2300, "好")]
+    assert split("你。好", [1.0, 1.2, 1.95], end=9.0) == [(800, 1750, "你。"), (1750, 2750, "好")]
 
 
 def test_a_transcript_without_times_is_spread_over_its_segment():
