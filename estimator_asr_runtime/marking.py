@@ -5,6 +5,7 @@ Equivalent to punctuate in estimator_asr/exporting/saved_model/marking.py, one u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ class Punctuator(NamedTuple):
         following = self._find_marks(items, seconds) if items else []
         marked = [{**item, "mark": mark} for item, mark in zip(items, following)]
         text = self.joining.join(item["character"] + item["mark"] for item in marked)
+        text = re.sub(f"([{''.join(self.settings.marks)}]) +", r"\1", text)  # no space follows a mark
         return {**result, "characters": marked, "punctuated": text, "written": self.form.write(text)}
 
     def _find_marks(self, items: Sequence[Mapping], seconds: np.float32) -> list[str]:
@@ -41,7 +43,7 @@ class Punctuator(NamedTuple):
         inputs = {"character_ids": np.int32([ids]), "num_characters": np.int32([len(ids)])}
         scores = self.graph.run(inputs)["scores"][0].copy()
         scores[-1, 0] = -np.inf  # a mark always follows the last character
-        # The character after the last one starts, so to speak, at the end of the audio.
+        # The pause after the last character lasts until the end of the audio.
         next_starts = np.float32([*(item["start"] for item in items[1:]), seconds])
         pauses = next_starts - np.float32([item["end"] for item in items])
         scores[:, 1:] += self._weigh_pauses(pauses)[:, None]  # class 0 stands for no mark

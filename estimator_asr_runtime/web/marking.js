@@ -11,7 +11,9 @@ export async function punctuate(model, result, seconds) {
   if (!model.punctuation) return result;
   const marks = result.characters.length ? await findMarks(model, result.characters, seconds) : [];
   const characters = result.characters.map((item, i) => ({ ...item, mark: marks[i] }));
-  const punctuated = join(model.settings.joining, characters.map(({ character, mark }) => character + mark));
+  const joined = join(model.settings.joining, characters.map(({ character, mark }) => character + mark));
+  const spaces = new RegExp(`([${model.settings.punctuation.marks.join("")}]) +`, "gu"); // no space follows a mark
+  const punctuated = joined.replace(spaces, "$1");
   return { ...result, characters, punctuated, written: model.writtenForm.write(punctuated) };
 }
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import shutil
+import subprocess
 
 import numpy as np
+import paths
 import pytest
 import runtime_models
 from runtime_models import make_log_probs, make_model
@@ -15,6 +19,18 @@ from estimator_asr_runtime import joining, marking, model_json, recogniser, writ
 MARKS = ("", "，", "。")
 CHARACTERS = ("<unk>", "你", "好", "二", "十", "三", "个")
 SETTINGS = model_json.Punctuation(MARKS, pause_weight=0.0, pause_offset=0.0, longest_pause=1.0)
+PROGRAM = """
+import { punctuate } from "./marking.js";
+const [settings, characters, scores] = process.argv.slice(2).map((text) => JSON.parse(text));
+const model = {
+  settings,
+  ort: { Tensor: class {} },
+  punctuationIds: new Map(),
+  punctuation: { run: () => ({ scores: { data: Float32Array.from(scores) } }) },
+  writtenForm: { write: (text) => text },
+};
+console.log(JSON.stringify(await punctuate(model, { characters }, 9)));
+"""
 
 
 class MarksGraph:
@@ -30,7 +46,8 @@ class MarksGraph:
         self.inputs.append({name: value.tolist() for name, value in inputs.items()})
         scores = {"你": [2, 0, -3], "好": [0, 2, -3], "<unk>": [0, -3, 2]}
         rows = [scores.get(CHARACTERS[index], [2, -3, 0]) for index in inputs["character_ids"][0]]
-        return {"scores": np.float32([rows])}
+        self.scores = np.float32([rows])
+        return {"scores": self.scores}
 
 
 def make_punctuator(graph=None, **settings) -> marking.Punctuator:
@@ -78,9 +95,29 @@ def test_an_unknown_character_is_id_0():
     assert graph.inputs == [{"character_ids": [[1, 0]], "num_characters": [2]}]
 
 
-def test_no_mark_follows_a_space():
-    found = punctuate("你<space>好<space>")
-    assert (found["punctuated"], found["written"]) == ("你 好， ", "你 好， ")
+def test_no_mark_follows_a_space_and_no_space_follows_a_mark():
+    found = punctuate("你<space>好<space><space>你<space>")
+    assert (found["punctuated"], found["written"]) == ("你 好，你 ", "你 好，你 ")
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.parametrize("text", ["你好好你", "你<space>好<space><space>你<space>", "犇<space>好<space>"])
+def test_marks_of_the_page_are_those_of_python(text, tmp_path):
+    expected, graph = punctuate(text), MarksGraph()
+    characters = [{**item, "mark": None} for item in expected["characters"]]
+    make_punctuator(graph)._find_marks(characters, np.float32(9))
+    scores = graph.scores.ravel().tolist()
+    for name in ("marking.js", "joining.js"):
+        shutil.copy(paths.ROOT / "estimator_asr_runtime/web" / name, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    (tmp_path / "program.js").write_text(PROGRAM, encoding="utf-8")
+    rules = joining.JOININGS["character"]._asdict()
+    settings = {"joining": rules, "punctuation": dataclasses.asdict(SETTINGS)}
+    command = ["node", "program.js", *map(json.dumps, (settings, characters, scores))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
+    found = json.loads(done.stdout)
+    assert found["punctuated"] == expected["punctuated"]
+    assert [item["mark"] for item in found["characters"]] == [item["mark"] for item in expected["characters"]]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ MAX_CHARACTERS = 1000  # longest text of the signature; the time grows with the 
 LONGEST_PAUSE = 1.0  # seconds; longer pauses count as this long
 Array = tf.Tensor | np.ndarray
 _IS_MARK = np.float32([mark != "" for mark in marks.MARKS])
+_SPACES = f"([{''.join(marks.MARKS)}]) +"  # no space follows a mark
 _EXCLUDED = np.float32(-1e30)  # a score that is lower than any other
 
 
@@ -78,13 +79,14 @@ def punctuate(
     characters, starts, ends = (outputs[f"characters.{name}"] for name in ("character", "start", "end"))
     is_character = tf.not_equal(characters, "")
     counts = tf.reduce_sum(tf.cast(is_character, tf.int32), axis=1)
-    # The character after the last one starts, so to speak, at the end of the audio.
+    # The pause after the last character lasts until the end of the audio.
     next_starts = tf.pad(starts[:, 1:], [[0, 0], [0, tf.minimum(1, tf.shape(starts)[1])]])
     is_last = tf.equal(tf.range(tf.shape(characters)[1]), counts[:, None] - 1)
     pauses = tf.where(is_last, seconds[:, None], next_starts) - ends
     following = find_marks(model, characters, counts, pauses)
     marked = sequences.Sequences(tf.strings.join([characters, following]), counts, seconds, pauses)
-    return {**outputs, "punctuated": sequences.join(marked, "character"), "characters.mark": following}
+    text = tf.strings.regex_replace(sequences.join(marked, "character"), _SPACES, r"\1")
+    return {**outputs, "punctuated": text, "characters.mark": following}
 
 
 def find_marks(

@@ -90,6 +90,16 @@ def test_a_transcript_has_marks_by_its_characters_and_the_pauses_between_them(ex
     assert any(outputs["punctuated"]) and outputs["punctuated"] != outputs["transcript"]
 
 
+def test_no_space_follows_a_mark(monkeypatch):
+    following = tf.constant([["，", "", "", "", "。", ""], ["", "", "", "", "", ""]])
+    monkeypatch.setattr(marking, "find_marks", lambda *_: following)
+    names = [["hi", "<space>", "<space>", "y", "o", "<space>"], ["a", "<space>", "b", "", "", ""]]
+    outputs = {"character": tf.constant(names), "start": tf.zeros([2, 6]), "end": tf.zeros([2, 6])}
+    outputs = {f"characters.{name}": value for name, value in outputs.items()}
+    found = marking.punctuate(object(), outputs, tf.constant([9, 9]), 0.04)
+    assert [text.decode() for text in found["punctuated"].numpy()] == ["hi，yo。", "a b"]
+
+
 def test_texts_that_are_empty_too_long_or_not_utf_8_get_no_marks(export):
     _, loaded = export
     texts = ["你 好", "", "你 " * (marking.MAX_CHARACTERS + 1), b"\xff"]
