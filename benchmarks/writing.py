@@ -56,10 +56,10 @@ def main(config: BenchmarkConfig) -> int:
     (live,) = written_text.find_marks([make_segment(characters[:_LIVE_CHARACTERS])], punctuate)
 
     def find_live():
-        written_text.write(*written_text.find_marks([live], punctuate))
+        written_text.write(*written_text.find_marks([live], punctuate), punctuate.form)
 
     marks = measure(lambda: written_text.find_marks([recording], punctuate), config.rounds)
-    written = measure(lambda: written_text.write(recording), config.rounds)
+    written = measure(lambda: written_text.write(recording, punctuate.form), config.rounds)
     print(f"{len(characters):,} characters, one core, medians of {config.rounds} rounds")
     fastest = {"minimum": _CHARACTERS_PER_SECOND}
     return bars.show(

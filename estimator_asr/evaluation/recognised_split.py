@@ -39,7 +39,7 @@ class EvaluatedModel(NamedTuple):
     # The export's language model, which reads pinyin; it shares the session of `recogniser`.
     language: Optional[recogniser.Recogniser] = None
     hotwords: Sequence[str] = ()  # hotwords that the recogniser uses
-    has_marks: bool = False  # True if transcripts of recordings have marks (see marking.punctuate)
+    form: Optional[object] = None  # see recogniser.LoadedVersion.form; None if transcripts have no marks
 
 
 class RecognisedSplit(NamedTuple):
@@ -140,7 +140,7 @@ def open_version(
         _vocabularies(exported.token_type, *vocabularies),
         loaded.find("language") if has_language else None,
         hotwords,
-        exported.punctuation is not None and not is_streaming,
+        None if is_streaming else loaded.form,
     )
 
 
@@ -184,7 +184,7 @@ def _vocabularies(token_type: str, tokens, characters=None) -> attribution.Known
 def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
     """Recognises and scores the split; shows a progress bar."""
     scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [], [], [])
-    source = dataclasses.replace(source, has_marks=source.has_marks or subject.has_marks)
+    source = dataclasses.replace(source, has_marks=source.has_marks or bool(subject.form))
     read = input_fn.build_input_fn(source, subject.input, training=False)
     with progress_bar.ProgressBar(
         total=source.num_utterances, unit=" utterances", desc="evaluate"
@@ -204,8 +204,8 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
             scored.measures[measure].append(_score(measure, record, reference, outputs[hypothesis]))
         if subject.spec.writes_marks:
             scored.marked.append(_mark(record, outputs["mark_ids"]))
-        if subject.has_marks and record["written"]:
-            outputs = written_speech.add(outputs)
+        if subject.form and record["written"]:
+            outputs = written_speech.add(outputs, subject.form)
             text, written_form = written_speech.compare(record, outputs)
             scored.marked.append(text)
             scored.written_forms.append(written_form)

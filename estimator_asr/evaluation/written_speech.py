@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 from estimator_asr.scoring import punctuation_scores, utterances
-from estimator_asr_runtime import written_form
 from tfrecord_builder.data import marks
 
-_load_form = functools.lru_cache(maxsize=1)(written_form.load)
 
-
-def add(outputs: Mapping) -> dict:
-    """Returns a recogniser's outputs for an utterance; adds `written` (see written_form.py) if missing."""
-    return {"written": _load_form().write(outputs["punctuated"]), **outputs}
+def add(outputs: Mapping, form) -> dict:
+    """Returns a recogniser's outputs for an utterance; adds `written` (see LoadedVersion.form) if missing."""
+    return {"written": form.write(outputs["punctuated"]), **outputs}
 
 
 def compare(

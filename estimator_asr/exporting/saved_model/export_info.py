@@ -20,6 +20,7 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 INFO_FILE = os.path.join("assets.extra", "export.json")
+WRITTEN_FORM_FILE = "assets.extra/written_form.json"  # a key of ExportInfo.files
 _ADVICE = "copy the export again, or export the model again"
 
 

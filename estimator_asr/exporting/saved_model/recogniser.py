@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Optional, Protocol
@@ -13,6 +14,8 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_asr.exporting.saved_model import export_info
+from estimator_asr_runtime import errors as runtime_errors
+from estimator_asr_runtime import written_form
 from tfrecord_builder import errors
 
 _GRAPH_FILE = "saved_model.pb"
@@ -30,12 +33,14 @@ class Recogniser:
 
     inputs, outputs: tensors by name; the first axis of each is the batch.
     constants: inputs whose values are the same for every batch.
+    form: rules for writing numbers in text with marks; only for the signature "punctuate".
     """
 
     session: tf.compat.v1.Session
     inputs: Mapping[str, tf.Tensor]
     outputs: Mapping[str, tf.Tensor]
     constants: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    form: Optional[written_form.WrittenForm] = None
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
         """Returns each output as a list with a str, a float or a list per utterance; ignores other keys.
@@ -89,7 +94,20 @@ class LoadedVersion:
 
     def find_punctuate(self) -> Optional[Recogniser]:
         """Returns a recogniser for the signature "punctuate"; None if there is no punctuation model."""
-        return self.find(PUNCTUATE) if self.info.punctuation else None
+        return dataclasses.replace(self.find(PUNCTUATE), form=self.form) if self.form else None
+
+    @functools.cached_property
+    def form(self) -> Optional[written_form.WrittenForm]:
+        """The rules for writing numbers; None if there is no punctuation model.
+
+        Exports from earlier releases do not contain rules, and use the rules of this release.
+        """
+        name = export_info.WRITTEN_FORM_FILE
+        path = os.path.join(self.version_dir, name) if name in self.info.files else written_form.PATH
+        try:
+            return written_form.load(path) if self.info.punctuation else None
+        except runtime_errors.UserError as error:
+            raise errors.UserError(str(error)) from error
 
 
 def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:

@@ -7,6 +7,8 @@
     assets.extra/export.json      frontend, token type, batch settings for evaluate, decoding settings,
                                   vocabulary hashes, checkpoint steps, results of comparisons, size and
                                   sha256 of each file
+    assets.extra/written_form.json
+                                  rules for numbers; only with a punctuation model
 
 A version is written under a unique temporary name and then renamed, so that a server that watches EXPORT
 never sees an incomplete version, and two simultaneous exports become two versions.
@@ -35,6 +37,7 @@ from estimator_asr.exporting.saved_model import (
     trained_model,
 )
 from estimator_asr.pretrained import encoder_weights
+from estimator_asr_runtime import written_form
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import directories
 
@@ -62,6 +65,10 @@ def write(
         if acoustic.model.config.bpe_sha256:  # copied to the directory of tokens.txt for --vocabulary_dir
             source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
             shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
+        if punctuation:
+            path = os.path.join(temporary, export_info.WRITTEN_FORM_FILE)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            shutil.copyfile(written_form.PATH, path)
         info.save(temporary)
         complete(temporary, info).save(temporary)  # saved again, with the files that `complete` added
         return _publish(temporary, export_dir)

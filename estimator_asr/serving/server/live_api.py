@@ -107,7 +107,9 @@ class _Stream:
             await asyncio.wait(tasks, timeout=_SEND_SECONDS)  # the caller may close the version afterwards
         transcript = captions.Transcript("", self._live.segments)
         if self._writing:
-            transcript = transcript._replace(written=list(map(written_text.write, transcript.segments)))
+            form = self._version.punctuate.form
+            written = [written_text.write(segment, form) for segment in transcript.segments]
+            transcript = transcript._replace(written=written)
         final = openai_api.describe(self._version, ("word",), transcript, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._text})
 

@@ -9,10 +9,11 @@ import asyncio
 import json
 import zlib
 from collections.abc import Sequence
+from typing import Optional
 
 from starlette import requests, responses, routing
 
-from estimator_asr.exporting.saved_model import statuses
+from estimator_asr.exporting.saved_model import recogniser, statuses
 from estimator_asr.serving.server import api_errors, openai_request, served_version, service, tensorflow_api
 from estimator_asr.serving.transcripts import captions, written_text
 from tfrecord_builder import errors
@@ -49,7 +50,7 @@ class OpenAIApi:
                 batch = [version.make_item(piece.waveform, form.hotwords) for piece in upload.pieces]
                 punctuate = None if form.is_plain else version.punctuate
                 if form.is_streamed:
-                    return await _stream(self._parts, version, batch, is_plain=punctuate is None)
+                    return await _stream(self._parts, version, batch, punctuate)
                 results = await self._parts.recognise(request, batch)
                 for result in results if upload.is_unfinished else ():
                     is_ok = result["status"] == statuses.OK
@@ -66,11 +67,11 @@ async def _stream(
     parts: service.Service,
     version: served_version.ServedVersion,
     batch: Sequence[served_version.QueuedUtterance],
-    is_plain: bool,
+    punctuate: Optional[recogniser.Recogniser],
 ) -> responses.Response:
     """Returns server-sent events: each segment's text once it has been recognised, then the whole text.
 
-    Unless `is_plain`, each segment has the marks that were found in it alone.
+    Unless `punctuate` is None, each segment has the marks that were found in it alone.
 
     https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
     """
@@ -89,7 +90,7 @@ async def _stream(
                 result = item.result.result()
                 parts.metrics.utterances.labels(result["status"]).inc()
                 segment = captions.TranscriptSegment(0.0, item.seconds, result)
-                shown = segment if is_plain else written_text.write(segment)
+                shown = written_text.write(segment, punctuate.form) if punctuate else segment
                 longer = captions.join_texts([text, shown.result["transcript"]])
                 yield {"type": "transcript.text.delta", "delta": longer[len(text) :]}
                 text = longer

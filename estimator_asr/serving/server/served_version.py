@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from estimator_asr.exporting.saved_model import recogniser, stream_client
 from estimator_asr.serving.server import api_errors
-from estimator_asr.serving.transcripts import written_text
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
@@ -86,8 +85,6 @@ class ServedVersion:
             names = [name for name in definitions if name[0] != "_"]
             self._recognisers = {name: self._loaded.find(name) for name in names}
             self.punctuate = self._loaded.find_punctuate()
-            if self.punctuate:
-                written_text.load_form()  # takes 0.3 s
             streams = stream_client.find(self._loaded, "stream")
             self.stream_start = streams and streams.start_one()
             self._warm_up()

@@ -73,8 +73,9 @@ class LiveWriting:
             marked: the items, each with any space before it and the mark after it.
         """
         text = "".join(marked if has_ended else marked[: self._num_final])
-        length = len(text) if has_ended else written_text.load_form().settled_length(text)
-        pieces = [piece for piece in written_text.list_pieces(marked) if piece.end > self._num_written]
+        length = len(text) if has_ended else self._punctuate.form.settled_length(text)
+        pieces = written_text.list_pieces(marked, self._punctuate.form)
+        pieces = [piece for piece in pieces if piece.end > self._num_written]
         settled = [piece for piece in pieces if piece.end <= length]
         self._stable = self._append(settled)
         self._num_written = settled[-1].end if settled else self._num_written

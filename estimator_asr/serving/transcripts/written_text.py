@@ -7,7 +7,6 @@ before and after it. The written form (estimator_asr_runtime/written_form.py) is
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,14 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from estimator_asr.serving.transcripts import caption_lines, captions
-from estimator_asr_runtime import written_form
 
 FORMS = WRITTEN, PLAIN = "written", "plain"  # plain: as recognised, without marks
 # The punctuation model reads windows of _WINDOW characters, which begin _STEP characters after each other.
 # A mark comes from the window in which its character is closest to the middle.
 _WINDOW, _STEP, _WINDOWS_AT_ONCE = 128, 112, 16
-
-load_form = functools.lru_cache(maxsize=1)(written_form.load)
 
 
 class WrittenPiece(NamedTuple):
@@ -47,7 +43,8 @@ def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
     segments = transcript.segments
     if len(segments) > 1:
         segments = find_marks(segments, punctuate)
-    return transcript._replace(segments=segments, written=list(map(write, segments)))
+    written = [write(segment, punctuate.form) for segment in segments]
+    return transcript._replace(segments=segments, written=written)
 
 
 def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> list[captions.TranscriptSegment]:
@@ -65,16 +62,17 @@ def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> lis
     return [replace_marks(segment, marks) for segment in segments]
 
 
-def write(segment: captions.TranscriptSegment) -> captions.TranscriptSegment:
+def write(segment: captions.TranscriptSegment, form) -> captions.TranscriptSegment:
     """Returns the segment with the written text as its transcript, and its pieces as its characters.
 
-    A segment whose characters do not match its transcript remains as it is.
+    `form` is the written_form.WrittenForm that has the rules for numbers. A segment whose characters do not
+    match its transcript remains as it is.
     """
     items = segment.result["characters"]
     marked = mark_characters(segment.result["transcript"], items)
     if not marked:
         return segment
-    pieces = [piece for piece in list_pieces(marked) if piece.text.strip()]
+    pieces = [piece for piece in list_pieces(marked, form) if piece.text.strip()]
     characters = [
         {
             "character": piece.text.strip(),
@@ -100,15 +98,16 @@ def mark_characters(transcript: str, items: Sequence[dict]) -> list[str]:
     return marked
 
 
-def list_pieces(marked: Sequence[str]) -> list[WrittenPiece]:
+def list_pieces(marked: Sequence[str], form) -> list[WrittenPiece]:
     """Returns the written form of a text in pieces.
 
     Args:
         marked: each character of the text, with any space before it and any mark after it.
+        form: the written_form.WrittenForm that has the rules for numbers.
     """
     owners = [index for index, part in enumerate(marked) for _ in part]
     pieces: list[WrittenPiece] = []
-    for text, start, end in _split("".join(marked), owners):
+    for text, start, end in _split("".join(marked), owners, form):
         piece = WrittenPiece(text, owners[start], owners[end - 1], end)
         if pieces and piece.first <= pieces[-1].last:  # a mark belongs to the number before it
             last = pieces.pop()
@@ -117,9 +116,9 @@ def list_pieces(marked: Sequence[str]) -> list[WrittenPiece]:
     return pieces
 
 
-def _split(text: str, owners: Sequence[int]) -> Iterator[tuple[str, int, int]]:
+def _split(text: str, owners: Sequence[int], form) -> Iterator[tuple[str, int, int]]:
     """Yields written texts and their ranges in `text`: one per changed range, and one per other character."""
-    for piece, start, end in load_form().rewrite(text):
+    for piece, start, end in form.rewrite(text):
         if piece != text[start:end]:
             yield piece, start, end
             continue

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from estimator_asr.evaluation import written_speech
 from estimator_asr.scoring import edit_distance
+from estimator_asr_runtime import written_form
+
+FORM = written_form.load()
 
 
 def make_record(written):
@@ -12,7 +15,7 @@ def make_record(written):
 
 
 def test_the_written_form_keeps_digits_and_drops_marks():
-    outputs = written_speech.add({"punctuated": "花了三十五元，对吗？"})
+    outputs = written_speech.add({"punctuated": "花了三十五元，对吗？"}, FORM)
     assert outputs == {"punctuated": "花了三十五元，对吗？", "written": "花了35元，对吗？"}
     marked, form = written_speech.compare(make_record("花了“35”元,是吗?"), outputs)
     assert marked == ("u1", "S1", "花了35元，是吗？", "花了三十五元，对吗？")
@@ -23,4 +26,4 @@ def test_the_written_form_keeps_digits_and_drops_marks():
 
 def test_the_written_form_of_another_format_is_kept():
     outputs = {"punctuated": "三十五", "written": "卅五"}
-    assert written_speech.add(outputs) == outputs
+    assert written_speech.add(outputs, FORM) == outputs

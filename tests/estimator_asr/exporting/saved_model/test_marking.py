@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
+import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +15,8 @@ import tiny_models
 
 from estimator_asr.exporting.saved_model import marking, recogniser, saved_model_writer, trained_model
 from estimator_asr.models.tasks import tasks
+from estimator_asr_runtime import written_form
+from tfrecord_builder import errors
 from tfrecord_builder.data import marks
 
 pytestmark = pytest.mark.long
@@ -114,6 +120,25 @@ def test_pauses_beyond_the_text_are_ignored_and_missing_ones_are_zero(export):
     long, _ = find_marks(loaded, ["你 好"], [[0.0, 0.0, 9.0]])
     short, _ = find_marks(loaded, ["你 好"], [[0.0]])
     assert long == short
+
+
+def test_rules_for_numbers_are_read_from_the_export(export, tmp_path):
+    _, loaded = export
+    path = pathlib.Path(loaded.version_dir, "assets.extra", "written_form.json")
+    assert path.read_bytes() == pathlib.Path(written_form.PATH).read_bytes()
+    assert loaded.find_punctuate().form is loaded.form
+    shutil.copytree(loaded.version_dir, tmp_path / "1")
+    changed = tmp_path / "1" / "assets.extra" / "written_form.json"
+    changed.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "rules": []}), "utf-8")
+    other = dataclasses.replace(loaded, version_dir=str(tmp_path / "1"))
+    assert [each.form.write("三十个") for each in (loaded, other)] == ["30个", "三十个"]
+    old = dataclasses.replace(other, info=dataclasses.replace(loaded.info, files={}))
+    assert old.form.write("三十个") == "30个"
+    with pytest.raises(errors.UserError, match="written_form.json is damaged: .*; copy the export again"):
+        recogniser.load_version(str(tmp_path / "1"))
+    changed.write_text("{}", "utf-8")
+    with pytest.raises(errors.UserError, match="was written by another release; export the model again"):
+        dataclasses.replace(other).form  # noqa: B018
 
 
 def test_an_export_without_the_model_has_no_marks(tiny_export):

@@ -18,6 +18,7 @@ import soundfile
 
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.transcripts import live_terminal, pauses
+from estimator_asr_runtime import written_form
 from tfrecord_builder import errors
 
 RATE = 16000
@@ -96,6 +97,8 @@ def test_a_streaming_model_processes_each_sample_once(capsys):
 
 class Punctuate:
     """Puts a comma after 说, whatever the signature's pauses are."""
+
+    form = written_form.load()
 
     def run(self, batch):
         characters = batch["characters"][0].decode().split()

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from estimator_asr.serving.transcripts import captions, live, live_writing, pauses, written_text
+from estimator_asr_runtime import written_form
 
 RATE = 16000
+FORM = written_form.load()
 MARKS = "，。？！、；："
 
 
@@ -52,7 +54,7 @@ class Speaker:
             chunk_seconds=0.3,
         )
         self.plain = live.LiveTranscript(info, is_streaming=True)
-        self.text = live_writing.LiveWriting(self.plain, RATE, punctuate)
+        self.text = live_writing.LiveWriting(self.plain, RATE, punctuate or types.SimpleNamespace(form=FORM))
 
     def hear(self, marked, seconds=0.5, times=None):
         """Adds audio and updates with this result; returns the update."""
@@ -93,7 +95,7 @@ def test_the_end_of_a_segment_settles_everything():
     update = speaker.update("你好，吗？")
     assert (update.stable, update.partial) == ("你好，吗？", "")
     (segment,) = speaker.plain.segments
-    assert written_text.write(segment).result["transcript"] == "你好，吗？"
+    assert written_text.write(segment, FORM).result["transcript"] == "你好，吗？"
 
 
 def test_marks_of_settled_characters_may_still_change_for_a_while():
@@ -111,7 +113,7 @@ def test_a_number_that_may_go_on_does_not_settle():
     text = "他说二十三个好人来了吧对不对啊好的行"
     for count in range(4, len(text) + 1):
         update = speaker.hear(text[:count], 1.0 if count == 4 else 0.5)
-        assert update.stable + update.partial == written_text.load_form().write(text[:count])
+        assert update.stable + update.partial == FORM.write(text[:count])
         stable[count] = update.stable
     assert (stable[6], stable[7], stable[15], stable[16]) == ("他", "他说", "他说", "他说23个好人来了吧")
 
@@ -143,6 +145,8 @@ def test_segments_have_the_marks_that_have_settled():
 
 def test_results_of_streams_get_marks():
     class Punctuate:
+        form = FORM
+
         def run(self, batch):
             assert batch["characters"][0].decode() == "你 好"
             return {"marks": [["！", "。"]], "status": ["ok"]}
@@ -187,7 +191,7 @@ def test_whatever_is_recognised_settled_text_never_changes(seed):
             update = _update(speaker, window, sentence, count + 2, generator)
             assert update.stable.startswith(stable) and update.partial == ""
             stable = update.stable
-    written = [written_text.write(segment) for segment in speaker.plain.segments]
+    written = [written_text.write(segment, FORM) for segment in speaker.plain.segments]
     assert captions.join_transcripts(written) == stable
 
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from estimator_asr.serving.transcripts import captions, written_text
+from estimator_asr_runtime import written_form
+
+FORM = written_form.load()
 
 
 def make_segment(marked, start=0.0, seconds=None, step=0.25):
@@ -37,6 +40,8 @@ def make_segment(marked, start=0.0, seconds=None, step=0.25):
 class Punctuate:
     """Marks as the signature does: the function `mark` gets the window's characters and a place in it."""
 
+    form = FORM
+
     def __init__(self, mark):
         self._mark, self.windows = mark, []
 
@@ -57,26 +62,26 @@ def read(segment):
 
 
 def test_marks_stand_at_their_characters():
-    written = written_text.write(make_segment("你好，吗？"))
+    written = written_text.write(make_segment("你好，吗？"), FORM)
     assert written.result["transcript"] == "你好，吗？"
     assert read(written) == [("你", 0.1, 0.14), ("好，", 0.35, 0.39), ("吗？", 0.6, 0.64)]
 
 
 def test_a_number_is_one_piece_with_the_times_of_its_characters():
-    written = written_text.write(make_segment("百分之十二点五，好。"))
+    written = written_text.write(make_segment("百分之十二点五，好。"), FORM)
     assert written.result["transcript"] == "12.5%，好。"
     assert read(written) == [("12.5%，", 0.1, 1.64), ("好。", 1.85, 1.89)]
 
 
 def test_a_date_in_a_sentence():
-    written = written_text.write(make_segment("在二零二六年十一月见。"))
+    written = written_text.write(make_segment("在二零二六年十一月见。"), FORM)
     assert written.result["transcript"] == "在2026年11月见。"
     assert [text for text, *_ in read(written)] == ["在", "2026", "年", "11", "月", "见。"]
     assert [start for _, start, _ in read(written)] == [0.1, 0.35, 1.35, 1.6, 2.1, 2.35]
 
 
 def test_spelled_letters_are_one_piece():
-    written = written_text.write(make_segment("a b好， 好。"))
+    written = written_text.write(make_segment("a b好， 好。"), FORM)
     assert written.result["transcript"] == "AB好，好。"
     assert read(written)[:2] == [("AB", 0.1, 0.39), ("好，", 0.6, 0.64)]
 
@@ -94,13 +99,13 @@ def test_no_space_follows_a_mark():
 
 def test_spaces_between_words_stay():
     """A piece has the indices of its first and last word, and ends at this length of the text."""
-    pieces = written_text.list_pieces(["hi", " there，", " 三", "十", "个"])
+    pieces = written_text.list_pieces(["hi", " there，", " 三", "十", "个"], FORM)
     assert pieces == [("hi", 0, 0, 2), (" there，", 1, 1, 9), (" 30", 2, 3, 12), ("个", 4, 4, 13)]
 
 
 def test_everything_else_of_the_result_stays():
     segment = make_segment("三十个，好。")
-    result = written_text.write(segment).result
+    result = written_text.write(segment, FORM).result
     assert {name for name in result if result[name] != segment.result[name]} == {"transcript", "characters"}
     assert segment.result["transcript"] == "三十个好", "the result itself is not changed"
 
@@ -109,7 +114,7 @@ def test_everything_else_of_the_result_stays():
 def test_a_transcript_without_characters_that_match_it_stays(transcript):
     segment = make_segment("")
     segment.result["transcript"] = transcript
-    assert written_text.write(segment) is segment
+    assert written_text.write(segment, FORM) is segment
 
 
 def test_a_single_segment_has_its_own_marks():
@@ -200,7 +205,7 @@ def test_without_a_punctuation_model_nothing_changes(format):
 def test_captions_end_at_sentence_ends_and_never_within_a_number():
     """Each line has room for 18 wide or 42 narrow characters."""
     segment = make_segment("大家都好吗？" + "他说一共有一万两千三百四十五个人来到这里参加会议了" + "。")
-    written = written_text.write(segment)
+    written = written_text.write(segment, FORM)
     lines = captions.to_srt([written]).split("\n")[2::4]
     assert lines[0] == "大家都好吗？" and len(lines) > 2
     assert "".join(lines) == written.result["transcript"]
