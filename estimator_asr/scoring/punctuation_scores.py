@@ -49,12 +49,17 @@ class MarkCounts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MarkRate:
-    """Precision, recall and F1 of marks; a rate is None if its denominator is 0."""
+    """Precision, recall and F1 of marks, with 95 % intervals.
+
+    A rate is None if its denominator is 0, and an interval also if there is only one text to resample.
+    """
 
     precision: Optional[float]  # num_right / num_found
     recall: Optional[float]  # num_right / num_expected
     f1: Optional[float]  # 2 x num_right / (num_found + num_expected)
-    confidence_interval: Optional[tuple[float, float]]  # 95 % interval of f1
+    precision_interval: Optional[tuple[float, float]]
+    recall_interval: Optional[tuple[float, float]]
+    confidence_interval: Optional[tuple[float, float]]  # interval of f1
     num_found: int
     num_expected: int
     num_right: int
@@ -123,11 +128,11 @@ def _count(counts: Sequence[MarkCounts], name: str) -> np.ndarray:
 
 
 def _make_rate(triples: np.ndarray, clusterings: Sequence[Sequence[Hashable]]) -> MarkRate:
-    num_found, num_expected, num_right = map(int, triples.sum(axis=0))
-    num_both = num_found + num_expected
-    ratios = (num_right, num_found), (num_right, num_expected), (2 * num_right, num_both)
-    rates = [part / total if total else None for part, total in ratios]
-    doubled, lengths = 2 * triples[:, 2], triples[:, 0] + triples[:, 1]
-    resampled = error_rate.resample(doubled, lengths, clusterings) if num_both else None
-    interval = error_rate.interval(resampled) if resampled else None
-    return MarkRate(*rates, interval, num_found, num_expected, num_right)
+    found, expected, right = triples.T
+    rates, intervals = [], []
+    for parts, totals in ((right, found), (right, expected), (2 * right, found + expected)):
+        total = int(totals.sum())
+        rates.append(int(parts.sum()) / total if total else None)
+        resampled = error_rate.resample(parts, totals, clusterings) if total else None
+        intervals.append(error_rate.interval(resampled) if resampled else None)
+    return MarkRate(*rates, *intervals, *map(int, triples.sum(axis=0)))

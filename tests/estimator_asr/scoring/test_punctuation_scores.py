@@ -56,10 +56,14 @@ def test_rates_are_those_of_a_calculation_by_hand():
     assert (three.num_found, three.num_expected, three.num_right) == (4, 3, 2)
     assert (three.precision, three.recall) == (2 / 4, 2 / 3)
     assert three.f1 == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))
-    low, high = three.confidence_interval
-    assert 0 <= low < three.f1 < high <= 1
+    for name, rate in (("precision", 2 / 4), ("recall", 2 / 3), ("confidence", three.f1)):
+        low, high = getattr(three, f"{name}_interval")
+        assert 0 <= low < rate < high <= 1
+    assert three.precision_interval != three.recall_interval
     assert (rates["，"].precision, rates["，"].recall, rates["？"].f1) == (0.5, 1.0, 1.0)
     assert rates["、"].f1 is None and rates["、"].confidence_interval is None
+    assert rates["！"].precision is rates["！"].precision_interval is None  # expected, and not found
+    assert rates["！"].recall_interval is not None
     assert rates["all_marks"].num_expected == 4
     assert (rates["sentence_ends"].num_found, rates["sentence_ends"].num_expected) == (2, 3)
 

@@ -84,6 +84,8 @@ def test_marks_and_the_written_form_are_measured_beside_the_other_rates(tmp_path
     assert 0 <= low < 2 / 3 < high <= 1
     page = (tmp_path / "marked" / "report.html").read_text("utf-8")
     assert "<h2>Punctuation marks</h2>" in page and "<td>commas stops questions</td><td>66.67 %" in page
+    row = re.search("<tr><td>commas stops questions</td>.*", page)[0]
+    assert row.count("<td>66.67 % (95 % interval ") == 3  # F1, precision and recall
     assert "Utterances: 2; 1 without marks in the reference are not counted." in page
     assert "<td>written form</td><td>33.33 %" in page
     assert "Punctuation" not in (tmp_path / "plain" / "report.html").read_text("utf-8")
