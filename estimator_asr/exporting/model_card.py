@@ -6,11 +6,12 @@ Based on Mitchell et al., "Model cards for model reporting", FAT* 2019, section 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Optional
 
 from estimator_asr.exporting.saved_model import export_info
-from estimator_asr.scoring import utterances
-from estimator_asr.scoring.reports import formats, report
+from estimator_asr.scoring import punctuation_scores, utterances
+from estimator_asr.scoring.reports import formats, report, scored_split
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.program import config_json
@@ -76,7 +77,9 @@ def _are_equal(*version_dirs: str) -> bool:
     weights = (
         {name: file for name, file in info.files.items() if name.startswith("variables/")} for info in infos
     )
-    one, other = ((info.acoustic, info.language, files) for info, files in zip(infos, weights))
+    one, other = (
+        (info.acoustic, info.language, info.punctuation, files) for info, files in zip(infos, weights)
+    )
     return one == other
 
 
@@ -110,7 +113,7 @@ def write(
 
 
 def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
-    models = {"an acoustic": info.acoustic, "a language": info.language}
+    models = {"an acoustic": info.acoustic, "a language": info.language, "a punctuation": info.punctuation}
     steps = [
         f"{name} model trained for {model.global_step:,} steps" for name, model in models.items() if model
     ]
@@ -118,12 +121,23 @@ def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
     settings = info.acoustic.decode.items()
     decoding = ", ".join(f"{name} {value}" for name, value in settings if value not in ("0.0", ""))
     lines = [
-        f"Converts speech at {info.frontend.sample_rate} Hz to {output}, using {' and '.join(steps)}.",
+        f"Converts speech at {info.frontend.sample_rate} Hz to {output}, using {_enumerate(steps)}.",
         f"Decoding settings of the acoustic model: {decoding or 'greedy'}.",
+        *_describe_pauses(info.punctuation),
         parity,
         "Error rates may be higher for rooms, microphones, accents and subjects other than those below.",
     ]
     return "\n".join(lines)
+
+
+def _enumerate(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _describe_pauses(punctuation: Optional[export_info.ModelInfo]) -> Iterator[str]:
+    if punctuation:
+        settings = (f"{name} {punctuation.decode[name]}" for name in ("pause_weight", "pause_offset"))
+        yield f"Weight of pauses in the choice of marks: {', '.join(settings)}."
 
 
 def _describe_data(data: Mapping[str, dataset_info.DatasetInfo]) -> str:
@@ -148,15 +162,25 @@ def _describe_rates(metrics: Sequence[Mapping]) -> str:
             _name(values["data"]),
             values["split"],
             formats.format_name(name),
-            formats.format_rate(values[name]),
-            f"{values[name]['errors']:,}",
-            f"{values['num_utterances']:,}",
+            formats.format_rate(rate),
+            f"{rate['errors']:,}" if "errors" in rate else "",
+            f"{number:,}",
         )
         for values in metrics
-        for name in utterances.MEASURES
-        if name in values
+        for name, rate, number in _list_rates(values)
     ]
     return _table(("data", "split", "measure", "rate", "errors", "utterances"), rows) if rows else _NO_RATES
+
+
+def _list_rates(values: Mapping) -> Iterator[tuple[str, Mapping, int]]:
+    """Yields the name of each rate in metrics.json, the rate, and the number of utterances."""
+    marks, key = values.get("marks", values), punctuation_scores.COMMAS_STOPS_QUESTIONS
+    for name in filter(values.__contains__, utterances.MEASURES):
+        yield name, values[name], values["num_utterances"]
+    if scored_split.WRITTEN_FORM in values:
+        yield scored_split.WRITTEN_FORM, values[scored_split.WRITTEN_FORM], marks["num_utterances"]
+    if key in marks:
+        yield f"F1 of {key}", {**marks[key], "rate": marks[key]["f1"]}, marks["num_utterances"]
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

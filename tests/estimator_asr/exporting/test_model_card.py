@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
@@ -40,6 +41,41 @@ def test_card_lists_data_and_reports(tiny_export, tmp_path):
         in card
     )
     assert card.endswith("## Licence\n\nCC-BY-4.0\n")
+
+
+def test_card_of_an_export_with_a_punctuation_model(tiny_export, tmp_path, monkeypatch):
+    info = export_info.load(tiny_export.version_dir)
+    punctuation = export_info.ModelInfo(1200, decode={"pause_weight": "2.0", "pause_offset": "0.15"})
+    info = dataclasses.replace(info, punctuation=punctuation)
+    monkeypatch.setattr(export_info, "load", lambda path: info)
+    mark_rate = {"f1": 0.62, "confidence_interval": [0.6, 0.65]}
+    marks = {"num_utterances": 50, "commas_stops_questions": mark_rate}
+    recognised = {**METRICS, "marks": marks, "written_form": {**RATE, "rate": 0.2}}
+    texts = {"data": "/c/TEXT", "split": "dev", **marks}
+    card = write_card(tiny_export, tmp_path, metrics=[recognised, texts])
+    assert (
+        "using an acoustic model trained for 7 steps, a language model trained for 7 steps and a "
+        "punctuation model trained for 1,200 steps.\n" in card
+    )
+    assert "\nWeight of pauses in the choice of marks: pause_weight 2.0, pause_offset 0.15.\n" in card
+    interval = "(95 % interval 60.00 to 65.00 %)"
+    assert "| test | written form | 20.00 % (95 % interval 7.00 to 14.60 %) | 145 | 50 |" in card
+    assert f"| DATA, MORE | test | F1 of commas stops questions | 62.00 % {interval} |  | 50 |" in card
+    assert f"| TEXT | dev | F1 of commas stops questions | 62.00 % {interval} |  | 50 |" in card
+    (tmp_path / "metrics.json").write_text(json.dumps(texts))
+    assert model_card.read_metrics(str(tmp_path)) == texts
+
+
+def test_a_report_of_an_export_with_another_weight_of_pauses_is_refused(tiny_export, monkeypatch):
+    info = export_info.load(tiny_export.version_dir)
+    infos = [
+        dataclasses.replace(info, punctuation=export_info.ModelInfo(7, decode={"pause_weight": weight}))
+        for weight in ("1.0", "2.0")
+    ]
+    loaded = iter(infos)
+    monkeypatch.setattr(export_info, "load", lambda path: next(loaded))
+    with pytest.raises(errors.UserError, match="REPORT is a report on EXPORT/1 instead of"):
+        model_card.check_reports({"REPORT": {"model": "EXPORT/1"}}, "EXPORT/2", ["AM/model.ckpt-7"])
 
 
 def test_card_says_what_is_not_stated(tiny_export, tmp_path):
