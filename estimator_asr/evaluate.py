@@ -175,6 +175,13 @@ def evaluate(config: EvaluateConfig) -> dict:
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
+    if subject.form and not recognised.marked:
+        logging.warning(
+            "evaluate: no transcript of split %r in %s has punctuation marks, so marks and the written form "
+            "are not evaluated; build the data again from transcripts with marks, by this or a later version",
+            config.split,
+            ",".join(config.data_dir),
+        )
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     if subject.spec.writes_marks:
         return punctuation_report.write(recognised.marked, facts, config.output_dir)

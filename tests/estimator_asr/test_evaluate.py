@@ -135,7 +135,9 @@ def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
     assert {name: row["reference"] for name, row in rows.items()} == {
         name: pronunciation for name, (_, _, pronunciation, _) in tiny_export.utterances.items()
     }
-    exported = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, str(tmp_path / "export")))
+    exported = export.export(
+        export.ExportConfig(tiny_export.acoustic_dir, None, export_dir=str(tmp_path / "export"))
+    )
     model = recogniser.load(exported, "features")
     for name, (*_, waveform) in tiny_export.utterances.items():
         fbank = tiny_models.extract(waveform)
@@ -523,7 +525,7 @@ def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_pat
 
 
 @pytest.mark.long
-def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export, tmp_path, capsys):
+def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export, tmp_path, capsys, caplog):
     """All other rates are those of the same data without marks."""
     marked_dir = str(tmp_path / "data")
     tiny_models.make_data(marked_dir, final_mark="。")
@@ -533,6 +535,12 @@ def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export
         flags = {"data_dir": (data_dir,), "saved_model": punctuated_export}
         config = make_config(tiny_export, tmp_path / name, **flags)
         metrics[name] = {**evaluate.evaluate(config), "data": ""}
+    (warning,) = (message for message in caplog.messages if "punctuation marks" in message)
+    assert warning == (
+        f"evaluate: no transcript of split 'test' in {tiny_export.data_dir} has punctuation marks, so marks "
+        "and the written form are not evaluated; build the data again from transcripts with marks, by this "
+        "or a later version"
+    )
     assert metrics["marked"].keys() - metrics["plain"].keys() == {"marks", "written_form"}
     assert {name: metrics["marked"][name] for name in metrics["plain"]} == metrics["plain"]
     rows = [*map(json.loads, (tmp_path / "marked" / "hypotheses.jsonl").read_text("utf-8").splitlines())]
