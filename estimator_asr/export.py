@@ -53,6 +53,11 @@ class ExportConfig(config_flags.Checked):
         "model directory of the language model; if not set, transcripts consist of tokens",
         checkpoints=True,
     )
+    punctuation_model_dir: Optional[str] = config_flags.setting(
+        None,
+        "model directory of the punctuation model; if not set, transcripts have no marks",
+        checkpoints=True,
+    )
     export_dir: str = config_flags.setting(
         "", "export directory, in which the new version is created", required=True, checkpoints=True
     )
@@ -91,11 +96,6 @@ class ExportConfig(config_flags.Checked):
         (), "reports from evaluate, separated by commas, whose error rates the model card lists", local=True
     )
     licence: str = config_flags.setting("", "licence of the model, such as CC-BY-4.0, for the model card")
-    punctuation_model_dir: Optional[str] = config_flags.setting(
-        None,
-        "model directory of the punctuation model; if not set, transcripts have no marks",
-        checkpoints=True,
-    )
 
     @property
     def other_formats(self) -> list[str]:

@@ -23,7 +23,7 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
     export_dir = str(tmp_path / "new" / "export")
     with caplog.at_level(logging.INFO, logger="absl"):
         path = export.export(
-            export.ExportConfig(tiny_export.acoustic_dir, tiny_export.language_dir, export_dir)
+            export.ExportConfig(tiny_export.acoustic_dir, tiny_export.language_dir, export_dir=export_dir)
         )
     assert recogniser.find_version(export_dir) == path
     assert "lm lacks 3 of the 5 tokens of" in caplog.text
@@ -36,7 +36,7 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
 @pytest.mark.long
 def test_exports_the_acoustic_model_alone(tiny_export, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    path = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, str(tmp_path)))
+    path = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, export_dir=str(tmp_path)))
     assert "export: 100%" in capsys.readouterr().err  # the progress bar of a terminal
     waveform = tiny_export.utterances["u3"][-1]
     batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
@@ -49,7 +49,9 @@ def test_greedy_decoding_on_request_in_both_models(tiny_export, tmp_path):
     models = (tiny_export.acoustic_dir, tiny_export.language_dir)
     transcripts = {}
     for decoding in (None, "greedy"):
-        path = export.export(export.ExportConfig(*models, str(tmp_path / str(decoding)), decoding=decoding))
+        path = export.export(
+            export.ExportConfig(*models, export_dir=str(tmp_path / str(decoding)), decoding=decoding)
+        )
         info = export_info.load(path)
         assert {each.decode["decoding"] for each in (info.acoustic, info.language)} == {decoding or "beam"}
         waveform = tiny_export.utterances["u3"][-1]
@@ -61,7 +63,7 @@ def test_greedy_decoding_on_request_in_both_models(tiny_export, tmp_path):
 def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
     letters = vocabulary.Vocabulary(["<unk>", "a", "b"])
     language = tiny_models.make_language_model(str(tmp_path / "letters"), letters)
-    config = export.ExportConfig(tiny_export.acoustic_dir, language.path, str(tmp_path / "export"))
+    config = export.ExportConfig(tiny_export.acoustic_dir, language.path, export_dir=str(tmp_path / "export"))
     with pytest.raises(
         errors.UserError,
         match=r"letters has none of the 5 tokens of --acoustic_model_dir=\S+am \(a, b instead of hao3, .*\)",
@@ -74,7 +76,7 @@ def test_language_model_of_other_tokens_is_refused(tiny_export, tmp_path):
 def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_path, caplog):
     tokens = vocabulary.Vocabulary(["<unk>", "h", "ao3"])
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type="initial_final")
-    config = export.ExportConfig(acoustic.path, tiny_export.language_dir, str(tmp_path / "export"))
+    config = export.ExportConfig(acoustic.path, tiny_export.language_dir, export_dir=str(tmp_path / "export"))
     assert export_info.load(export.export(config)).token_type == "initial_final"
     assert "lacks" not in caplog.text
 
@@ -94,14 +96,14 @@ def test_language_model_of_syllables_after_initials_and_finals(tiny_export, tmp_
 def test_wrong_model_directory_is_refused(tiny_export, tmp_path, acoustic, language, message):
     paths = [name and getattr(tiny_export, name) for name in (acoustic, language)]
     with pytest.raises(errors.UserError, match=message):
-        export.export(export.ExportConfig(*paths, str(tmp_path / "export")))
+        export.export(export.ExportConfig(*paths, export_dir=str(tmp_path / "export")))
     assert not os.path.exists(tmp_path / "export")
 
 
 def make_certified(tiny_export, tmp_path, **flags) -> export.ExportConfig:
     flags = {"data_dir": (tiny_export.data_dir,), "split": "test", **flags}
     models = (tiny_export.acoustic_dir, tiny_export.language_dir)
-    return export.ExportConfig(*models, str(tmp_path / "export"), **flags)
+    return export.ExportConfig(*models, export_dir=str(tmp_path / "export"), **flags)
 
 
 @pytest.mark.long
@@ -177,7 +179,7 @@ def test_flags_of_the_comparison_need_data(flags):
         errors.UserError,
         match=f"^export: --{name}={value} has no effect, because no utterances are compared without",
     ):
-        export.ExportConfig("AM", None, "EXPORT", **flags)
+        export.ExportConfig("AM", None, export_dir="EXPORT", **flags)
 
 
 def test_missing_flags_and_files_in_the_way_are_named(tmp_path):
@@ -187,4 +189,4 @@ def test_missing_flags_and_files_in_the_way_are_named(tmp_path):
         export.ExportConfig(acoustic_model_dir="AM")
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.UserError, match=r"--export_dir=\S+file is a file; pass a directory"):
-        export.ExportConfig("AM", None, str(tmp_path / "file"))
+        export.ExportConfig("AM", None, export_dir=str(tmp_path / "file"))

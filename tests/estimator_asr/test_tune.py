@@ -414,7 +414,7 @@ def test_an_export_with_whispers_decoder_makes_the_errors_that_tune_counted(whis
     np.testing.assert_array_equal(saved.whisper.readings, found.whisper.readings)
     exported = export.export(
         export.ExportConfig(
-            f"{path}/am", f"{path}/lm", f"{path}/export", data_dir=(f"{path}/data",), split="test"
+            f"{path}/am", f"{path}/lm", export_dir=f"{path}/export", data_dir=(f"{path}/data",), split="test"
         )
     )
     metrics = evaluate.evaluate(
@@ -423,9 +423,11 @@ def test_an_export_with_whispers_decoder_makes_the_errors_that_tune_counted(whis
     assert {name: metrics[name]["errors"] for name in step.errors} == step.errors
     assert [file.name[:8] for file in (path / "am").glob("*.npz")] == ["whisper-"]
     plain = export.export(
-        export.ExportConfig(f"{path}/am", f"{path}/lm", f"{path}/plain", whisper_decoder=False)
+        export.ExportConfig(f"{path}/am", f"{path}/lm", export_dir=f"{path}/plain", whisper_decoder=False)
     )
-    tokens = export.export(export.ExportConfig(f"{path}/am", None, f"{path}/tokens"))  # nothing to propose
+    tokens = export.export(
+        export.ExportConfig(f"{path}/am", None, export_dir=f"{path}/tokens")
+    )  # nothing to propose
     infos = [export_info.load(each) for each in (exported, plain, tokens)]
     assert [float(each.acoustic.decode["whisper_weight"]) > 0 for each in infos] == [True, False, False]
     sizes = [
@@ -482,7 +484,9 @@ def test_a_decoder_for_another_language_model_is_refused(whisper_models, tmp_pat
         errors.UserError, match="export: Whisper's decoder of .*am: the sha256 of its readings is 01"
     ):
         export.export(
-            export.ExportConfig(f"{whisper_models}/am", f"{whisper_models}/lm", str(tmp_path / "x"))
+            export.ExportConfig(
+                f"{whisper_models}/am", f"{whisper_models}/lm", export_dir=str(tmp_path / "x")
+            )
         )
 
 

@@ -127,8 +127,6 @@ def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:
 def _make_text(reference, outputs, seconds, punctuation, score) -> PausedText:
     items = outputs["characters"]
     characters = [item["character"] for item in items]
-    starts = [*(item["start"] for item in items[1:]), seconds]
-    pauses = np.float32([start - item["end"] for start, item in zip(starts, items)])
     ids = np.int32([punctuation.model.characters.encode(characters)])
     scores = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["scores"][0]
-    return PausedText(reference, characters, pauses, scores)
+    return PausedText(reference, characters, recogniser.find_pauses(items, seconds), scores)

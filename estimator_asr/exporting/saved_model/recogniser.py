@@ -200,6 +200,15 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
     return results
 
 
+def find_pauses(items: Sequence[Mapping], end: float) -> np.ndarray:
+    """Returns the silence after each of a recording's characters in seconds, float32 [num_characters].
+
+    `end` is the end of the recording in seconds.
+    """
+    starts = [*(item["start"] for item in items[1:]), end]
+    return np.float32([start - item["end"] for start, item in zip(starts, items)])
+
+
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
     """Returns an utterance's items without padding, which has no character or token, or the lowest score."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.transcripts import caption_lines, captions
 
 FORMS = WRITTEN, PLAIN = "written", "plain"  # plain: as recognised, without marks
@@ -55,9 +56,7 @@ def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> lis
         punctuate: recogniser.Recogniser for the signature "punctuate".
     """
     items = captions.list_characters(segments)
-    ends = [item["end"] for item in items]
-    next_starts = [item["start"] for item in items[1:]] + [segment.end for segment in segments[-1:]]
-    pauses = np.subtract(next_starts[: len(items)], ends).astype(np.float32)
+    pauses = recogniser.find_pauses(items, segments[-1].end if segments else 0.0)
     marks = iter(_list_marks([item["character"] for item in items], pauses, punctuate))
     return [replace_marks(segment, marks) for segment in segments]
 
@@ -130,7 +129,9 @@ def _split(text: str, owners: Sequence[int], form) -> Iterator[tuple[str, int, i
 def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> list[str]:
     """Returns the mark after each character; `pauses` are the seconds of silence after each, float32."""
     marks: list[str] = []
-    margin = (_WINDOW - _STEP) // 2
+    margin = (
+        _WINDOW - _STEP
+    ) // 2  # number of characters at a window's edge whose marks come from the other window
     starts = range(0, max(len(characters) + _STEP - _WINDOW, min(len(characters), 1)), _STEP)
     padded = np.pad(pauses, (0, _WINDOW))
     for first in range(0, len(starts), _WINDOWS_AT_ONCE):
@@ -139,7 +140,8 @@ def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> lis
         pieces = [padded[start : start + _WINDOW] for start in batch]
         found = punctuate.run({"characters": np.array(windows, object), "pauses": np.stack(pieces)})
         for start, window_marks in zip(batch, found["marks"]):
-            marks[start + margin * bool(start) :] = window_marks[margin * bool(start) :]
+            skipped = margin if start else 0
+            marks[start + skipped :] = window_marks[skipped:]
     return marks
 
 

@@ -77,8 +77,8 @@ def run(directory, program, *flags, package="estimator_asr"):
 
 
 def export_both(directory, name):
-    paths = (os.path.join(directory, each) for each in ("am", "lm", name))
-    export.export(export.ExportConfig(*paths, decoding="greedy"))
+    acoustic, language, path = (os.path.join(directory, each) for each in ("am", "lm", name))
+    export.export(export.ExportConfig(acoustic, language, export_dir=path, decoding="greedy"))
 
 
 def _evaluate(directory, name):

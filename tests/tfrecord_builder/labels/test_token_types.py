@@ -73,7 +73,7 @@ def test_from_a_corpus_to_a_transcript(tmp_path, token_type):
     model = make_model(info, tmp_path / "data", tmp_path / "am")
     tiny_models.save_weights(model)
 
-    version = export.export(export.ExportConfig(model.path, None, str(tmp_path / "export")))
+    version = export.export(export.ExportConfig(model.path, None, export_dir=str(tmp_path / "export")))
     loaded = recogniser.load(version, "waveform")
     (recording,) = recordings.find([str(tmp_path / "in" / "audio" / "u01.wav")])
     (segment,) = transcriber.transcribe(loaded, recording, 16000).segments
