@@ -128,9 +128,10 @@ def _count(counts: Sequence[MarkCounts], name: str) -> np.ndarray:
 
 
 def _make_rate(triples: np.ndarray, clusterings: Sequence[Sequence[Hashable]]) -> MarkRate:
-    found, expected, right = triples.T
+    num_found, num_expected, num_right = triples.T
+    ratios = (num_right, num_found), (num_right, num_expected), (2 * num_right, num_found + num_expected)
     rates, intervals = [], []
-    for parts, totals in ((right, found), (right, expected), (2 * right, found + expected)):
+    for parts, totals in ratios:
         total = int(totals.sum())
         rates.append(int(parts.sum()) / total if total else None)
         resampled = error_rate.resample(parts, totals, clusterings) if total else None

@@ -108,8 +108,8 @@ class _Stream:
         transcript = captions.Transcript("", self._live.segments)
         if self._writing:
             form = self._version.punctuate.form
-            written = [written_text.write(segment, form) for segment in transcript.segments]
-            transcript = transcript._replace(written=written)
+            segments = [written_text.write(segment, form) for segment in transcript.segments]
+            transcript = transcript._replace(written=segments)
         final = openai_api.describe(self._version, ("word",), transcript, self._seconds)
         await _send(self._socket, {"type": "final", **final, "text": self._text})
 

@@ -44,8 +44,8 @@ def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
     segments = transcript.segments
     if len(segments) > 1:
         segments = find_marks(segments, punctuate)
-    written = [write(segment, punctuate.form) for segment in segments]
-    return transcript._replace(segments=segments, written=written)
+    written_segments = [write(segment, punctuate.form) for segment in segments]
+    return transcript._replace(segments=segments, written=written_segments)
 
 
 def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> list[captions.TranscriptSegment]:
@@ -129,19 +129,17 @@ def _split(text: str, owners: Sequence[int], form) -> Iterator[tuple[str, int, i
 def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> list[str]:
     """Returns the mark after each character; `pauses` are the seconds of silence after each, float32."""
     marks: list[str] = []
-    margin = (
-        _WINDOW - _STEP
-    ) // 2  # number of characters at a window's edge whose marks come from the other window
     starts = range(0, max(len(characters) + _STEP - _WINDOW, min(len(characters), 1)), _STEP)
     padded = np.pad(pauses, (0, _WINDOW))
     for first in range(0, len(starts), _WINDOWS_AT_ONCE):
         batch = starts[first : first + _WINDOWS_AT_ONCE]
         windows = [" ".join(characters[start : start + _WINDOW]).encode() for start in batch]
         pieces = [padded[start : start + _WINDOW] for start in batch]
-        found = punctuate.run({"characters": np.array(windows, object), "pauses": np.stack(pieces)})
-        for start, window_marks in zip(batch, found["marks"]):
-            skipped = margin if start else 0
-            marks[start + skipped :] = window_marks[skipped:]
+        outputs = punctuate.run({"characters": np.array(windows, object), "pauses": np.stack(pieces)})
+        for start, window_marks in zip(batch, outputs["marks"]):
+            # A window's marks count from the middle of its overlap with the window before.
+            first_place = start + (_WINDOW - _STEP) // 2 if start else 0
+            marks[first_place:] = window_marks[first_place - start :]
     return marks
 
 
