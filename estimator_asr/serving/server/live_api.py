@@ -185,7 +185,8 @@ class _Stream:
                 self._text = update.stable
                 self._has_room.set()
                 text = update.stable + update.partial
-                await _send(self._socket, {"type": "partial", "text": text, **update._asdict()})
+                written = {"written": self._writing.written} if self._writing else {}
+                await _send(self._socket, {"type": "partial", "text": text, **update._asdict(), **written})
             elif self._is_over and self._live.is_over:
                 return
             elif not is_due:

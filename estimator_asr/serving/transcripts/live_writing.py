@@ -15,7 +15,12 @@ FOLLOWERS = 5  # number of characters after which a mark is final
 
 
 class LiveWriting:
-    """Updates a live transcript, and writes its text with marks and with numbers in digits."""
+    """Updates a live transcript, and writes its text with marks and with numbers in digits.
+
+    Attributes:
+        written: the last update's first, num_stable and characters of the written text, in which a character
+            has its mark, and a number is one character (see written_text.write).
+    """
 
     def __init__(self, transcript: live.LiveTranscript, sample_rate: int, punctuate):
         """Starts an empty text; `punctuate` is the recogniser for the signature "punctuate"."""
@@ -25,6 +30,7 @@ class LiveWriting:
         self._num_before = self._text_before = 0  # number of characters, and length of the text, before them
         self._num_final = 0  # number of leading items whose marks are final
         self._num_written = 0  # length of the items' marked text that has settled in its written form
+        self.written = {"first": 0, "num_stable": 0, "characters": []}
 
     def add_marks(self, window: live.Window, result: dict) -> dict:
         """Returns the result with marks, which the results of streaming models do not have."""
@@ -79,6 +85,10 @@ class LiveWriting:
         settled = [piece for piece in pieces if piece.end <= length]
         self._stable = self._append(settled)
         self._num_written = settled[-1].end if settled else self._num_written
+        first = self.written["num_stable"]
+        num_stable = first + len(written_text.list_characters(settled, self._items))
+        characters = written_text.list_characters(pieces, self._items)
+        self.written = {"first": first, "num_stable": num_stable, "characters": characters}
         return self._append(pieces[len(settled) :])[len(self._stable) :]
 
     def _append(self, pieces: Sequence[written_text.WrittenPiece]) -> str:

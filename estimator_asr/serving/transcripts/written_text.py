@@ -72,14 +72,7 @@ def write(segment: captions.TranscriptSegment, form) -> captions.TranscriptSegme
     if not marked:
         return segment
     pieces = [piece for piece in list_pieces(marked, form) if piece.text.strip()]
-    characters = [
-        {
-            "character": piece.text.strip(),
-            "start": items[piece.first]["start"],
-            "end": items[piece.last]["end"],
-        }
-        for piece in pieces
-    ]
+    characters = list_characters(pieces, items)
     text = "".join(piece.text for piece in pieces)
     return segment._replace(result={**segment.result, "transcript": text, "characters": characters})
 
@@ -113,6 +106,19 @@ def list_pieces(marked: Sequence[str], form) -> list[WrittenPiece]:
             piece = piece._replace(text=last.text + text, first=last.first)
         pieces.append(piece)
     return pieces
+
+
+def list_characters(pieces: Sequence[WrittenPiece], items: Sequence[dict]) -> list[dict]:
+    """Returns the pieces, without spaces, as characters with the times of the items that they come from."""
+    return [
+        {
+            "character": piece.text.strip(),
+            "start": items[piece.first]["start"],
+            "end": items[piece.last]["end"],
+        }
+        for piece in pieces
+        if piece.text.strip()
+    ]
 
 
 def _split(text: str, owners: Sequence[int], form) -> Iterator[tuple[str, int, int]]:

@@ -57,14 +57,15 @@ class LiveText {
     this.timer = setInterval(() => this.showAges(), TICK_MS);
   }
 
-  update({ first, characters, num_stable }) {
+  update(message) {
+    const { first, characters, num_stable } = message.written ?? message;
     this.characters.splice(first, Infinity, ...characters);
     const text = find("live-text");
     while (text.children.length > first) text.lastChild.remove();
-    characters.forEach(({ character, mark = "" }, i) => {
+    characters.forEach(({ character }, i) => {
       const word = document.createElement("ruby");
       word.className = first + i < num_stable ? "stable" : "partial";
-      word.append(character + mark, document.createElement("rt"));
+      word.append(character, document.createElement("rt"));
       text.append(word);
     });
     this.showAges();

@@ -158,10 +158,13 @@ def test_live_text_has_marks_and_settled_text_never_changes(punctuated_export, w
             *_, plain = read(socket)
         with connect(server, "?text_form=spoken") as socket:
             assert read(socket)[-1]["error"]["message"].startswith("text_form is 'spoken', expected")
-    stable, characters = "", []
+    stable, characters, written = "", [], []
     for each in partial:
         assert each["text"] == each["stable"] + each["partial"] and each["stable"].startswith(stable)
         stable, characters = each["stable"], characters[: each["first"]] + each["characters"]
+        written = written[: each["written"]["first"]] + each["written"]["characters"]
+    assert [item["character"] for item in written] == [item["word"] for item in final["words"]]
+    assert each["written"]["num_stable"] == len(written)
     assert len(partial) >= 3 and final["text"] == stable
     marked = "".join(item["character"] + item["mark"] for item in characters)
     assert marked == stable == "".join(word["word"] for word in final["words"])

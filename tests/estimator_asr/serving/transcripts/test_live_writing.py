@@ -118,6 +118,23 @@ def test_a_number_that_may_go_on_does_not_settle():
     assert (stable[6], stable[7], stable[15], stable[16]) == ("他", "他说", "他说", "他说23个好人来了吧")
 
 
+def test_written_characters_have_marks_and_numbers():
+    """A number takes the time from its first character to its last; its place is one, whatever its length."""
+    speaker, shown, settled = Speaker(), [], []
+    text = "他说二十三个好人来了，吧对不对啊好的行"
+    for count in range(4, len(text) + 1):
+        speaker.hear(text[:count], 1.0 if count == 4 else 0.5)
+        written = speaker.text.written
+        assert shown[: written["first"]] == settled
+        shown = settled + written["characters"]
+        settled = shown[: written["num_stable"]]
+    assert [item["character"] for item in settled] == [*"他说", "23", *"个好人来", "了，", *"吧对不"]
+    assert settled[2] == {"character": "23", "start": 0.5, "end": 0.94}
+    speaker.plain.end()
+    speaker.update(text)
+    assert [item["character"] for item in speaker.text.written["characters"]] == list("对啊好的行")
+
+
 def test_the_settled_text_of_two_segments():
     speaker = Speaker()
     speaker.plain.add(speech(1.0))
