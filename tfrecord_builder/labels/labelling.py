@@ -20,10 +20,11 @@ _SPLIT_SYLLABLE = {
     "initial_final": syllables.split_initial_final,
 }
 PAIRED_TOKEN_TYPES = ("syllable", "toneless")  # token types whose tokens align one to one with characters
+TONED_TOKEN_TYPES = ("syllable", "initial_final")
 # Flags that work only with some token types, mapped to these token types.
 _TOKEN_TYPES_OF = {
     "user_dictionary": tuple(_SPLIT_SYLLABLE),
-    "tone_sandhi": ("syllable", "initial_final"),
+    "tone_sandhi": TONED_TOKEN_TYPES,
     "bpe_vocab_size": ("bpe",),
 }
 

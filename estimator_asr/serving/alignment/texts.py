@@ -1,7 +1,7 @@
 """Reads the text of a recording as sentences, which consist of phrases with their tokens.
 
-Text is kept as it is written. Its tokens are what is said: numbers are read, brackets and punctuation are
-silent, and a reference to a footnote, such as [3], has no tokens.
+Text is kept as it is written. Its tokens are what is said: numbers are read, tones change as in speech (tone
+sandhi), brackets and punctuation are silent, and a reference to a footnote, such as [3], has no tokens.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def load_labeller(token_type: str) -> labelling.Labeller:
             "the tokens of the model are subwords (bpe), with which text cannot be aligned; use a model of "
             "syllables, initials and finals, or characters"
         )
-    return labelling.Labeller(labelling.LabelConfig(token_type=token_type, numbers="read"))
+    has_tones = token_type in labelling.TONED_TOKEN_TYPES
+    return labelling.Labeller(labelling.LabelConfig(token_type, tone_sandhi=has_tones, numbers="read"))
 
 
 def make_labeller(token_type: str) -> Callable[[str], labelling.Labels]:

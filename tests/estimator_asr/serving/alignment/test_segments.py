@@ -78,6 +78,12 @@ def test_words_have_the_frames_in_which_their_tokens_are_emitted(tmp_path):
     assert all(score > 0.99 for *_, score in tokens)
 
 
+def test_tones_change_as_in_speech_and_a_model_that_does_not_know_it_keeps_the_utterance(tmp_path):
+    (row,) = make_rows(tmp_path, "我好的天气真好。", speak(0.4, "wo3 hao3 de5 tian1 qi4 zhen1 hao3", 0.4))
+    assert row["pinyin"] == "wo2 hao3 de5 tian1 qi4 zhen1 hao3" and row["problem"] == ""
+    assert row["score"] > 0.7
+
+
 def test_another_syllable_lowers_the_score_and_unwritten_syllables_too(tmp_path):
     changed = SPOKEN[FIRST].replace("hao3", "ba5")
     (row,) = make_rows(tmp_path, FIRST, speak(0.4, changed, 0.4))

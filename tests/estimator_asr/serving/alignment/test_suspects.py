@@ -74,11 +74,11 @@ def test_syllables_that_sound_alike_are_usual_mistakes():
 
 
 def test_words_that_are_missing_where_a_recording_begins_or_ends():
-    begin = check("我们今天的天气真好", SAID, 0.4)
-    assert (begin["fault"], begin["words"]) == ("cut at the begin", "-我 们")
-    end = check("今天的天气真好我们", 0.4, SAID)
-    assert (end["fault"], end["words"]) == ("cut at the end", "-我 们")
-    for text in ("我们今天的天气真好", "今天的天气真好我们"):
+    begin = check("他们今天的天气真好", SAID, 0.4)
+    assert (begin["fault"], begin["words"]) == ("cut at the begin", "-他 们")
+    end = check("今天的天气真好他们", 0.4, SAID)
+    assert (end["fault"], end["words"]) == ("cut at the end", "-他 们")
+    for text in ("他们今天的天气真好", "今天的天气真好他们"):
         assert check(text, 0.4, SAID, 0.4)["fault"] == "words left out"
 
 
@@ -106,6 +106,11 @@ def test_what_is_heard_with_doubts_is_no_evidence():
         ["another sentence", "words left out", "words added"],
         ["other language", "", ""],
     ]
+
+
+def test_hanzi_are_read_with_tone_sandhi():
+    result = check("我好", 0.4, "wo3 hao3", 0.4)
+    assert result["tokens"].startswith("wo2:0.00 hao3:") and result["fault"] == ""
 
 
 def test_more_tokens_than_frames():

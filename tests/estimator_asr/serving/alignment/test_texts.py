@@ -27,8 +27,8 @@ def test_sentences_end_with_marks_and_lines_and_keep_what_is_written():
     "text, said",
     [
         ("2026年", "er4 ling2 er4 liu4 nian2"),
-        ("3.5公斤", "san1 dian3 wu3 gong1 jin1"),
-        ("12.5%", "bai3 fen1 zhi1 shi2 er4 dian3 wu3"),
+        ("3.5公斤", "san1 dian2 wu3 gong1 jin1"),
+        ("12.5%", "bai3 fen1 zhi1 shi2 er4 dian2 wu3"),
         ("真好[3]", "zhen1 hao3"),
         ("真好²", "zhen1 hao3"),
         ("10m²", "shi2 ping2 fang1 mi3"),
@@ -37,6 +37,8 @@ def test_sentences_end_with_marks_and_lines_and_keep_what_is_written():
         ("2026—2027年", "er4 ling2 er4 liu4 dao4 er4 ling2 er4 qi1 nian2"),
         ("DVD店", "d v d dian4"),
         ("說話", "shuo1 hua4"),
+        ("你好", "ni2 hao3"),
+        ("不要一个", "bu2 yao4 yi2 ge4"),
     ],
 )
 def test_tokens_are_what_is_said(text, said):
