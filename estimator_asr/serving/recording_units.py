@@ -32,6 +32,7 @@ from tfrecord_builder.storage import files, locks
 
 NUM_WORKERS_HELP = "number of processes on this machine, each with its own copy of the model; default: 1"
 _MAX_UNITS = 1000  # every engine can handle 1000 units, and a lost worker costs only a thousandth of the work
+_MAX_TOGETHER = 5000  # utterances of one recording in a unit; about ten hours
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
@@ -184,8 +185,14 @@ def _show_seconds(on_progress, number, rejected, seconds, total):
 def _divide(pending: Sequence[tuple], min_size: int = 1) -> list[RecordingUnit]:
     """Returns units whose file names are unique, because workers of a killed run may still be writing."""
     size, run_name = max(min_size, math.ceil(len(pending) / _MAX_UNITS)), uuid.uuid4().hex[:8]
-    starts = range(0, len(pending), size)
-    return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i : i + size])) for i in starts]
+    starts, path = [0], ""
+    for i, (recording, _) in enumerate(pending):
+        # The utterances of a recording stay together, because each unit decodes the recording.
+        if i - starts[-1] >= (size if recording.path != path else max(size, _MAX_TOGETHER)):
+            starts.append(i)
+        path = recording.path
+    ends = [*starts[1:], len(pending)]
+    return [RecordingUnit(f"{run_name}-{i:07}.jsonl", tuple(pending[i:j])) for i, j in zip(starts, ends)]
 
 
 def _merge(directory: str, rows: dict[Signature, dict]) -> None:

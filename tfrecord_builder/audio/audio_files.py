@@ -6,8 +6,8 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Iterator
-from typing import BinaryIO, Optional
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Optional, Union
 
 import numpy as np
 import soundfile
@@ -97,6 +97,29 @@ def read_audio(
         waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
     _check_not_empty(path, len(waveform), sample_rate)
     return waveform
+
+
+def read_segments(
+    path: str, segments: Sequence[tuple], sample_rate: int, max_seconds: float = math.inf
+) -> Iterator[Union[np.ndarray, AudioError]]:
+    """Yields the waveform of each segment (start, seconds, channel), or why it cannot be read; see read_audio.
+
+    A recording with several segments is decoded once for all of them. Raises OSError if the store failed.
+    """
+    ends = [start + min(max_seconds, seconds or math.inf) for start, seconds, _ in segments]
+    opened = None
+    with contextlib.ExitStack() as stack:
+        for segment in segments:
+            try:
+                if opened is None and len(segments) > 1:
+                    with _as_audio_error(path):
+                        file = stack.enter_context(open_file(path))
+                        opened = open_recording.SharedRecording(file, stack, max(ends))
+                waveform = read_audio(path, sample_rate, max_seconds, *segment, opened)
+            except AudioError as error:
+                yield error
+            else:
+                yield waveform
 
 
 class AudioBlocks:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import math
 import os
 from typing import Optional
 
 import numpy as np
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files, containers, open_recording
+from tfrecord_builder.audio import audio_files, containers
 from tfrecord_builder.building import catalog, chunks, resumable, sharding
 from tfrecord_builder.data import manifest
 from tfrecord_builder.program import urls
@@ -91,25 +90,17 @@ class RecordingCutter(resumable.UnitWriter):
 
     def _read(self, recording):
         """Yields (segment, waveform, reason to reject the segment or "") for each segment."""
-        options, opened = (self.sample_rate, self.max_seconds), None
-        ends = [
-            start + min(self.max_seconds, seconds or math.inf) for start, seconds, _ in recording.segments
-        ]
-        with contextlib.ExitStack() as stack:
-            for segment in recording.segments:
-                waveform, reason = np.empty(0, np.float32), ""
-                try:
-                    if opened is None:
-                        file = stack.enter_context(audio_files.open_file(recording.audio))
-                        opened = open_recording.SharedRecording(file, stack, max(ends))
-                    waveform = audio_files.read_audio(recording.audio, *options, *segment, opened)
-                except audio_files.AudioError as error:
-                    if error.reason == audio_files.DISK_FAILED:
-                        raise
-                    reason = error.reason
-                except OSError as error:
-                    raise errors.store_failed(recording.audio, error) from error
-                yield segment, waveform, reason
+        values = recording.audio, recording.segments, self.sample_rate, self.max_seconds
+        try:
+            for segment, read in zip(recording.segments, audio_files.read_segments(*values)):
+                if not isinstance(read, audio_files.AudioError):
+                    yield segment, read, ""
+                elif read.reason == audio_files.DISK_FAILED:
+                    raise read
+                else:
+                    yield segment, np.empty(0, np.float32), read.reason
+        except OSError as error:
+            raise errors.store_failed(recording.audio, error) from error
 
 
 def _is_slow(audio: str) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import math
-from collections.abc import Mapping, Sequence
-from typing import Optional
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import soundfile
@@ -27,8 +27,7 @@ def measure_levels(by_id: Mapping[str, recordings.Recording]) -> dict[str, float
     """Returns the RMS level in dBFS of each recording that can be read; a full-scale sine is 0 dBFS."""
     levels = {}
     for name, recording in progress_bar.ProgressBar(by_id.items(), unit=" recordings", desc="loudness"):
-        waveform = _read(recording)
-        if waveform is not None:
+        for _, waveform in _read({name: recording}):
             rms = float(np.sqrt(np.mean(np.square(waveform))))
             levels[name] = max(_SILENCE_DBFS, 20 * math.log10(max(rms, 1e-9) / _FULL_SCALE_SINE))
     return levels
@@ -40,14 +39,11 @@ def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> di
     Each value is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row
     by row from the highest frequency, "width": number of columns of the spectrogram}.
     """
-    embedded = {name: _embed(by_id[name]) for name in names if name in by_id}
-    return {name: clip for name, clip in embedded.items() if clip is not None}
+    found = {name: by_id[name] for name in names if name in by_id}
+    return {name: _embed(waveform) for name, waveform in _read(found, _MAX_EMBEDDED_SECONDS)}
 
 
-def _embed(recording: recordings.Recording) -> Optional[dict]:
-    waveform = _read(recording, _MAX_EMBEDDED_SECONDS)
-    if waveform is None:
-        return None
+def _embed(waveform: np.ndarray) -> dict:
     file = io.BytesIO()
     soundfile.write(file, np.clip(waveform, -1, 1), _SAMPLE_RATE, format="MP3")
     picture = draw(waveform)
@@ -69,14 +65,21 @@ def draw(waveform: np.ndarray) -> np.ndarray:
     return np.clip(255 * (1 + (decibels - decibels.max()) / _RANGE_DB), 0, 255).astype(np.uint8)
 
 
-def _read(recording: recordings.Recording, max_seconds: float = math.inf) -> Optional[np.ndarray]:
-    """Returns float32 samples at 16 kHz; None if the file is remote, missing, too long or damaged."""
-    if urls.is_remote(recording.path):
-        return None
-    names = ("start_seconds", "seconds", "channel")
-    segment = {name: getattr(recording, name) for name in names}
-    try:
-        waveform = audio_files.read_audio(recording.path, _SAMPLE_RATE, max_seconds, **segment)
-    except (errors.UserError, OSError):
-        return None
-    return waveform if np.isfinite(waveform).all() else None  # the MP3 encoder aborts on NaN
+def _read(by_id: Mapping[str, recordings.Recording], max_seconds: float = math.inf) -> Iterator[tuple]:
+    """Yields names and float32 samples at 16 kHz, without files that are remote, missing, too long or damaged.
+
+    A file is decoded once for all its segments.
+    """
+    by_path: dict[str, dict[str, tuple]] = {}
+    for name, recording in by_id.items():
+        segment = recording.start_seconds, recording.seconds, recording.channel
+        by_path.setdefault(recording.path, {})[name] = segment
+    for path, segments in by_path.items():
+        if urls.is_remote(path):
+            continue
+        read = audio_files.read_segments(path, list(segments.values()), _SAMPLE_RATE, max_seconds)
+        with contextlib.suppress(OSError):
+            for name, waveform in zip(segments, read):
+                # The MP3 encoder aborts on NaN.
+                if not isinstance(waveform, errors.UserError) and np.isfinite(waveform).all():
+                    yield name, waveform

@@ -51,19 +51,26 @@ class UtteranceWriter(recording_units.RecordingWriter):
 
 def _read_pieces(unit, sample_rate, rows, owners, on_progress) -> Iterator[pauses.Piece]:
     """Yields the utterances' audio; notes the owner of each piece, and seconds or a problem in each row."""
-    for number, (recording, signature) in enumerate(unit.signed):
-        utterance = recording.utterance
-        segment = utterance.start_seconds, utterance.seconds, utterance.channel
+    for number, (pair, read) in enumerate(zip(unit.signed, _read_utterances(unit, sample_rate))):
         try:
-            recording_units.check_unchanged(recording, signature)
-            waveform = audio_files.read_audio(recording.path, sample_rate, _MAX_SECONDS, *segment)
+            recording_units.check_unchanged(*pair)
+            if isinstance(read, errors.UserError):
+                raise read
         except errors.UserError as error:
-            rows[number]["problem"] = f"{utterance.utterance_id}: {error}"
+            rows[number]["problem"] = f"{pair[0].utterance.utterance_id}: {error}"
             continue
-        except OSError as error:
-            raise errors.store_failed(recording.path, error) from error
-        rows[number]["seconds"] = round(len(waveform) / sample_rate, 3)
-        for piece in pauses.cut([waveform], sample_rate):
+        rows[number]["seconds"] = round(len(read) / sample_rate, 3)
+        for piece in pauses.cut([read], sample_rate):
             owners.append(number)
             yield piece
         on_progress(number + 1, 0)
+
+
+def _read_utterances(unit, sample_rate):
+    """Yields each utterance's waveform, or an error; decodes a recording once for successive utterances."""
+    for path, group in itertools.groupby((recording for recording, _ in unit.signed), lambda item: item.path):
+        segments = [recording.utterance.segment for recording in group]
+        try:
+            yield from audio_files.read_segments(path, segments, sample_rate, _MAX_SECONDS)
+        except OSError as error:
+            raise errors.store_failed(path, error) from error

