@@ -7,7 +7,7 @@ import io
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Optional, Union
+from typing import BinaryIO, Optional
 
 import numpy as np
 import soundfile
@@ -101,10 +101,11 @@ def read_audio(
 
 def read_segments(
     path: str, segments: Sequence[tuple], sample_rate: int, max_seconds: float = math.inf
-) -> Iterator[Union[np.ndarray, AudioError]]:
-    """Yields the waveform of each segment (start, seconds, channel), or why it cannot be read; see read_audio.
+) -> Iterator[np.ndarray | AudioError]:
+    """Yields the waveform of each segment (start, seconds, channel), or the error of reading it.
 
-    A recording with several segments is decoded once for all of them. Raises OSError if the store failed.
+    A recording with several segments is decoded once for all of them. For the arguments, see read_audio;
+    raises OSError if the object store failed.
     """
     ends = [start + min(max_seconds, seconds or math.inf) for start, seconds, _ in segments]
     opened = None

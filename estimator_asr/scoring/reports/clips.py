@@ -66,9 +66,9 @@ def draw(waveform: np.ndarray) -> np.ndarray:
 
 
 def _read(by_id: Mapping[str, recordings.Recording], max_seconds: float = math.inf) -> Iterator[tuple]:
-    """Yields names and float32 samples at 16 kHz, without files that are remote, missing, too long or damaged.
+    """Yields names and float32 samples at 16 kHz; a file is decoded once for all its segments.
 
-    A file is decoded once for all its segments.
+    Leaves out files that are remote, missing, too long or damaged.
     """
     by_path: dict[str, dict[str, tuple]] = {}
     for name, recording in by_id.items():

@@ -10,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 
 from estimator_asr.serving.alignment import texts
 
-_MIN_HEARD = 0.2  # fraction of a sentence's tokens that must be among those that were heard
+MIN_HEARD = 0.2  # fraction of a sentence's tokens that must be among those that were heard
 _MIN_HEARD_IN_BRACKETS = 0.5  # stricter, because what stands in brackets is often not said
 _MIN_UNWRITTEN = 3  # shorter runs of heard tokens without text are not reported
 _MIN_RUN = 3  # matching tokens in a row; unrelated texts have many shorter runs in common
@@ -54,7 +54,8 @@ def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames:
     for block in blocks:
         places[block.a : block.a + block.size] = np.arange(block.b, block.b + block.size)
     matched, unsaid = _find_sentences(sentences, places, len(heard))
-    in_runs = sum(block.size for block in blocks if block.size >= _MIN_RUN)
+    min_run = min(_MIN_RUN, len(tokens), len(heard))
+    in_runs = sum(block.size for block in blocks if block.size >= min_run)
     agreement = in_runs / max(1, min(len(tokens), len(heard)))
     return TextMatch(_group(matched, frames), unsaid, _list_unwritten(matched, len(heard)), agreement)
 
@@ -67,7 +68,7 @@ def _find_sentences(sentences, places, num_heard):
         end = start + len(sentence.tokens)
         said, said_places = _leave_out_brackets(sentence, places[start:end])
         hits = said_places[said_places >= 0]
-        if len(hits) < max(1, _MIN_HEARD * len(said_places)):
+        if len(hits) < max(1, MIN_HEARD * len(said_places)):
             unsaid.append((sentence, here))
         else:
             # Tokens that were heard as others stand beside those that were heard right, up to the next ones
@@ -92,7 +93,7 @@ def _leave_out_brackets(sentence, places):
         phrases.append(phrase._replace(tokens=()) if is_silent else phrase)
         said_places.append(places[start:start] if is_silent else places[start:end])
         start = end
-    return texts.TextSentence(tuple(phrases)), np.concatenate(said_places)
+    return sentence._replace(phrases=tuple(phrases)), np.concatenate(said_places)
 
 
 def _group(matched, frames):

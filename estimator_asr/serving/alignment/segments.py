@@ -16,6 +16,7 @@ _FRACTION_BEFORE = 0.65  # place of a cut in a short pause: CTC emits a syllable
 _LONGEST_SPEECH = LONGEST_SECONDS - _SECONDS_BEFORE - _SECONDS_AFTER
 _LONGEST_GAP = 2.0  # seconds between a short sentence and the one with which it is joined
 _MIN_AGREEMENT = 0.1  # see matching.TextMatch
+_NO_SPEECH = "no speech was found; remove the recording, or replace it with the one that belongs to the text"
 
 
 class TextSpan(NamedTuple):
@@ -23,6 +24,7 @@ class TextSpan(NamedTuple):
 
     text: str
     tokens: tuple[str, ...]
+    pinyin: tuple[str, ...]  # syllables of what was said
     start: float
     end: float
     num_heard: float  # sum over the tokens of exp(score), which is 1 for a token that was heard
@@ -41,20 +43,25 @@ def make_rows(
 
     Returns:
         rows: the utterances and what was left out, in the order of the recording, as dicts with start,
-        seconds, text, pinyin (only with syllables), heard, score, cut and problem ("" for an utterance).
+        seconds, text, pinyin (of what was said), heard, score, cut and problem ("" for an utterance).
         Aligned text also has words: [word as it is written, [[token, first and last millisecond in which CTC
         emits the token, exp(score)], ...]], ...
         refusal: the reason why the recording cannot be aligned with this text, or "".
     """
     speech = forced_alignment.join_segments(transcript.segments)
     if not speech.tokens:
-        return {"rows": [], "refusal": "no speech was found; remove the recording from --audio_dir"}
+        return {"rows": [], "refusal": _NO_SPEECH}
     sentences = texts.read_sentences(recording.text_path, texts.make_tokeniser(token_type))
+    if token_type == "character":
+        sentences = texts.simplify(sentences, speech.segments[0].vocabulary.tokens)
     match = matching.match(sentences, speech.tokens, speech.places)
     if match.agreement < _MIN_AGREEMENT or not match.windows:
+        why = f"only {match.agreement:.0%} of the tokens agree (minimum: {_MIN_AGREEMENT:.0%})"
+        if match.agreement >= _MIN_AGREEMENT:
+            why = f"of every sentence, less than {matching.MIN_HEARD:.0%} was heard"
         refusal = (
-            f"{recording.text_path} does not match the speech: only {match.agreement:.0%} of the tokens "
-            f"agree (minimum: {_MIN_AGREEMENT:.0%}); replace it with the text of this recording"
+            f"{recording.text_path} does not match the speech: {why}; replace it with the text of this "
+            "recording"
         )
         return {"rows": [], "refusal": refusal}
     rows = [*_list_utterances(speech, match, token_type), *_list_left_out(speech, match)]
@@ -75,7 +82,7 @@ def _list_utterances(speech, match, token_type) -> Iterator[dict]:
         after = speech.token_starts[last] if last < len(speech.tokens) else speech.ends[-1]
         ends, starts = [before, *(span.end for span in spans)], [*(span.start for span in spans[1:]), after]
         for span, end_before, start_after in zip(spans, ends, starts):
-            yield _describe(speech, span, end_before, start_after, token_type)
+            yield _describe(speech, span, end_before, start_after)
 
 
 def _list_left_out(speech, match) -> Iterator[dict]:
@@ -85,12 +92,15 @@ def _list_left_out(speech, match) -> Iterator[dict]:
         yield _describe_range(speech, place, place, "text without speech", sentence.text)
 
 
-def _describe(speech, span, end_before, start_after, token_type) -> dict:
-    start = span.start - min(_SECONDS_BEFORE, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
-    end = span.end + min(_SECONDS_AFTER, _FRACTION_BEFORE * max(0.0, start_after - span.end))
+def _describe(speech, span, end_before, start_after) -> dict:
+    before = min(_SECONDS_BEFORE, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
+    after = min(_SECONDS_AFTER, _FRACTION_BEFORE * max(0.0, start_after - span.end))
+    room = max(0.0, LONGEST_SECONDS - span.seconds)
+    start = span.start - min(before, room * before / max(before + after, room, 1e-9))
+    end = span.end + min(after, room * after / max(before + after, room, 1e-9))
     first, stop = np.searchsorted(speech.token_starts, (start, end))
     problem = ""
-    if span.seconds > _LONGEST_SPEECH:
+    if span.seconds > LONGEST_SECONDS:
         problem = f"longer than {LONGEST_SECONDS:g} s, and the text has no mark at which to divide it"
     elif end - start < SHORTEST_SECONDS:
         problem = f"shorter than {SHORTEST_SECONDS:g} s"
@@ -98,7 +108,7 @@ def _describe(speech, span, end_before, start_after, token_type) -> dict:
         "start": round(float(start), 3),
         "seconds": round(float(end - start), 3),
         "text": " ".join(span.text.split()),
-        "pinyin": " ".join(span.tokens) if token_type == "syllable" else "",
+        "pinyin": " ".join(span.pinyin),
         "heard": " ".join(speech.tokens[first:stop]),
         "score": round(span.num_heard / max(len(span.tokens), int(stop - first)), 3),
         "cut": span.cut,
@@ -126,7 +136,7 @@ def _describe_range(speech, first, end, problem, text="") -> dict:
 def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -> list[TextSpan]:
     """Returns the phrases of a sentence; those without tokens are written with the phrase before them."""
     spans: list[TextSpan] = []
-    unsaid, token = "", 0
+    unsaid, token, read = "", 0, texts.make_tokeniser("syllable")
     for phrase in sentence.matched.sentence.phrases:
         if not phrase.tokens:
             unsaid += phrase.text
@@ -137,9 +147,11 @@ def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -
         times = float(sentence.starts[token]), float(sentence.ends[last])
         num_heard = float(np.sum(np.exp(sentence.scores[token : last + 1])))
         words = _list_words(sentence, phrase, token, token_type)
-        spans.append(TextSpan(unsaid + phrase.text, phrase.tokens, *times, num_heard, "phrase", words))
+        written = unsaid + phrase.text, phrase.tokens, read(phrase.text)
+        spans.append(TextSpan(*written, *times, num_heard, "phrase", words))
         unsaid, token = "", last + 1
-    spans[-1] = spans[-1]._replace(text=spans[-1].text + unsaid, cut="sentence")
+    cut = "sentence" if sentence.matched.sentence.is_whole else "phrase"
+    spans[-1] = spans[-1]._replace(text=spans[-1].text + unsaid, cut=cut)
     return spans
 
 
@@ -156,10 +168,10 @@ def _list_words(sentence, phrase, token, token_type) -> list:
 
 
 def _join(spans: Sequence[TextSpan], text: str) -> TextSpan:
-    tokens = tuple(token for span in spans for token in span.tokens)
+    tokens, pinyin = (sum((span[i] for span in spans), ()) for i in (1, 2))
     num_heard = sum(span.num_heard for span in spans)
     words = [word for span in spans for word in span.words]
-    return TextSpan(text, tokens, spans[0].start, spans[-1].end, num_heard, spans[-1].cut, words)
+    return TextSpan(text, tokens, pinyin, spans[0].start, spans[-1].end, num_heard, spans[-1].cut, words)
 
 
 def _divide(spans: list[TextSpan]) -> list[TextSpan]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tfrecord_builder import errors
@@ -19,16 +19,18 @@ from tfrecord_builder.labels import labelling, normalisation
 
 _LONGEST_PHRASE = 20  # hanzi; text without punctuation is divided into phrases of this length
 _LONGEST_SENTENCE = 60  # tokens; a sentence ends with the phrase that reaches this length
-_FOOTNOTE = re.compile(
-    r"[\[［〔][0-9０-９]{1,3}[\]］〕]|(?<![0-9A-Za-z])[\u00b9\u00b2\u00b3\u2070-\u2079]+|[†‡]"
-)
+_REFERENCE = r"[\[［〔][0-9０-９]{1,3}[\]］〕]"
+_FOOTNOTE = re.compile(rf"{_REFERENCE}|(?<![0-9A-Za-z])[\u00b9\u00b2\u00b3\u2070-\u2079]+|[†‡]")
+_OPENING, _CLOSING = "(（[［【〔{｛", ")）]］】〕}｝"  # titles in 《》 are read
+_MARKS = re.escape(f"。！？!?…；;，,、：:—.{_OPENING}{_CLOSING}")
+_AFTER_MARKS = re.escape(f"”’」』\"'》{_CLOSING}")
 # A phrase ends with a mark, and with the quotes and brackets that close after it. A mark between digits (3.5,
-# 8:30, 5-10) and a point within a word end nothing.
+# 8:30, 5-10) and a point within a word end nothing. Enclosed numbers are phrases of their own.
 _PHRASE = re.compile(
-    r"(?:[^。！？!?…；;，,、：:—.()（）]|(?<=[0-9])[.,:：—](?=[0-9])|\.(?=\w))*"
-    r"(?:[。！？!?…；;，,、：:—.()（）]+[”’」』\"')）】》]*|$)"
+    rf"[①-⑳]+|(?:{_REFERENCE}|[^{_MARKS}①-⑳]|(?<=[0-9])[.,:：—](?=[0-9])|\.(?=\w))*"
+    rf"(?:(?:(?!{_REFERENCE})[{_MARKS}])+[{_AFTER_MARKS}]*|(?=[①-⑳])|$)"
 )
-_SENTENCE_END = re.compile(r"[。！？!?…；;.][”’」』\"')）】》]*\s*$")
+_SENTENCE_END = re.compile(rf"[。！？!?…；;.][{_AFTER_MARKS}]*\s*$")
 _HANZI = normalisation.HANZI_RUN.pattern[2:-3]  # the characters of [...]+ without the brackets
 _CHUNK = re.compile(
     rf"(?:[^{_HANZI}]{{0,200}}[{_HANZI}]){{1,{_LONGEST_PHRASE}}}(?:[^{_HANZI}]{{0,200}}$)?|[^{_HANZI}]{{1,200}}"
@@ -42,13 +44,14 @@ class Phrase(NamedTuple):
 
     text: str
     tokens: tuple[str, ...]
-    may_be_silent: bool = False  # True in brackets, which not every speaker reads
+    may_be_silent: bool = False  # True in brackets and for ①, which not every speaker reads
 
 
 class TextSentence(NamedTuple):
     """A sentence or heading."""
 
     phrases: tuple[Phrase, ...]
+    is_whole: bool = True  # False if a sentence of _LONGEST_SENTENCE tokens goes on in the next one
 
     @property
     def text(self) -> str:
@@ -121,15 +124,31 @@ def split_sentences(lines: Iterable[str], tokenise: Tokenise) -> Iterator[TextSe
     """Yields the sentences that have tokens."""
     for line in lines:
         phrases: list[Phrase] = []
-        for text, in_brackets in _split_phrases(line):
-            phrases.append(Phrase(text, tokenise(text), in_brackets))
-            if (
-                _SENTENCE_END.search(text)
-                or sum(len(phrase.tokens) for phrase in phrases) >= _LONGEST_SENTENCE
-            ):
+        for text, may_be_silent in _split_phrases(line):
+            if sum(len(phrase.tokens) for phrase in phrases) >= _LONGEST_SENTENCE:
+                yield from _finish(phrases, is_whole=False)
+                phrases = []
+            phrases.append(Phrase(text, tokenise(text), may_be_silent))
+            if _SENTENCE_END.search(text):
                 yield from _finish(phrases)
                 phrases = []
         yield from _finish(phrases)
+
+
+def simplify(sentences: Sequence[TextSentence], known: Collection[str]) -> list[TextSentence]:
+    """Replaces the traditional characters that a model does not know by their simplified forms."""
+    unknown = {token for sentence in sentences for token in sentence.tokens} - set(known)
+    forms = normalisation.find_traditional({*unknown, *known}) if unknown else {}
+    forms = {old: new for old, new in forms.items() if old in unknown}
+    return [
+        sentence._replace(
+            phrases=tuple(
+                phrase._replace(tokens=tuple(forms.get(token, token) for token in phrase.tokens))
+                for phrase in sentence.phrases
+            )
+        )
+        for sentence in sentences
+    ]
 
 
 def _read_lines(path):
@@ -137,14 +156,14 @@ def _read_lines(path):
 
 
 def _split_phrases(line: str) -> Iterator[tuple[str, bool]]:
-    """Yields the phrases of a line, and True for those that begin in brackets."""
+    """Yields the phrases of a line, and True for those that may be silent."""
     depth = 0
     for match in _PHRASE.finditer(line):
         for chunk in _CHUNK.findall(match[0]):
-            yield chunk, depth > 0
-        depth = max(0, depth + sum((c in "(（") - (c in ")）") for c in match[0]))
+            yield chunk, depth > 0 or "①" <= chunk[0] <= "⑳"
+        depth = max(0, depth + sum((c in _OPENING) - (c in _CLOSING) for c in match[0]))
 
 
-def _finish(phrases: list[Phrase]) -> Iterator[TextSentence]:
+def _finish(phrases: list[Phrase], is_whole: bool = True) -> Iterator[TextSentence]:
     if any(phrase.tokens for phrase in phrases):
-        yield TextSentence(tuple(phrases))
+        yield TextSentence(tuple(phrases), is_whole)

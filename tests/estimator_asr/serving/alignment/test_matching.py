@@ -83,6 +83,11 @@ def test_texts_of_other_recordings_do_not_agree():
     assert found.agreement < 0.01 and not found.windows
 
 
+def test_a_text_of_one_or_two_tokens_can_agree():
+    assert match("ab", "ab").agreement == match("a", "a").agreement == match("ab", "xaby").agreement == 1
+    assert match("ab", "ac").agreement == match("abc", "abd").agreement == 0
+
+
 def test_a_long_group_is_divided_between_sentences():
     """A sentence takes 500 frames."""
     words = make(" ".join("abcdefghij" for _ in range(60)))

@@ -8,6 +8,7 @@ import spoken_frames
 
 from estimator_asr.serving.alignment import frame_scores, segments
 from estimator_asr.serving.transcripts import captions, recordings
+from tfrecord_builder.data import vocabulary
 
 speak = spoken_frames.speak
 FIRST, SECOND, THIRD = "今天的天气真好。", "我们去公园吧！", "他说不要。"
@@ -18,11 +19,11 @@ SPOKEN = {
 }
 
 
-def make_rows(tmp_path, text, *found):
+def make_rows(tmp_path, text, *found, token_type="syllable"):
     path = tmp_path / "a.txt"
     path.write_text(text, encoding="utf-8")
     recording = recordings.RecordingFile("a.wav", "a", str(path))
-    result = segments.make_rows("syllable", recording, captions.Transcript("a.wav", found, True))
+    result = segments.make_rows(token_type, recording, captions.Transcript("a.wav", found, True))
     assert not result["refusal"] or not result["rows"]
     return result["rows"] or result["refusal"]
 
@@ -120,6 +121,17 @@ def test_without_a_pause_to_cut_in_an_utterance_is_too_long(tmp_path):
     assert row["problem"] == "longer than 15 s, and the text has no mark at which to divide it"
 
 
+def test_an_utterance_of_nearly_15_seconds_has_shorter_pauses(tmp_path):
+    slow = [part for syllable in ["jin1 tian1"] * 5 for part in (*syllable.split()[:1], 1.4, "tian1", 1.4)]
+    (row,) = make_rows(tmp_path, "今天" * 5, speak(3.0, *slow, 3.0))
+    assert (row["seconds"], row["problem"]) == (15.0, "")
+
+
+def test_a_sentence_that_is_cut_for_its_length_ends_with_a_phrase(tmp_path):
+    rows = make_rows(tmp_path, "今天" * 40, speak(0.4, " ".join(["jin1 tian1"] * 40), 0.4))
+    assert [(len(row["text"]), row["cut"]) for row in rows] == [(60, "phrase"), (20, "sentence")]
+
+
 def test_a_lone_syllable_is_too_short(tmp_path):
     rows = make_rows(tmp_path, f"{FIRST}\n不", speak(SPOKEN[FIRST], "ta1 ta1 ta1 ta1", "bu4"))
     assert rows[-1]["text"] == "不" and rows[-1]["problem"] == "shorter than 1 s"
@@ -161,6 +173,34 @@ def test_the_text_of_another_recording_is_refused(tmp_path):
     )
 
 
+def test_a_refusal_does_not_call_a_sufficient_agreement_too_low(tmp_path):
+    text = "，".join(["今天的", *["中国人民银行成立于一九四八年"] * 3])
+    refusal = make_rows(tmp_path, text, speak("jin1 tian1 de5", SPOKEN[SECOND]))
+    assert refusal.endswith(
+        "a.txt does not match the speech: of every sentence, less than 20% was heard; replace it with the "
+        "text of this recording"
+    )
+
+
+def test_a_text_of_two_syllables_is_aligned(tmp_path):
+    (row,) = make_rows(tmp_path, "今天", speak(1.0, "jin1 tian1", 1.0))
+    assert (row["text"], row["problem"]) == ("今天", "")
+
+
+@pytest.mark.parametrize("token_type, said", [("toneless", "jin tian de qi"), ("character", "今 天 的 气")])
+def test_every_model_gives_the_pinyin_of_what_was_said(tmp_path, token_type, said):
+    """Other tokens stand for the syllables of the frames; a phrase in brackets is not said."""
+    names = dict(zip("jin1 tian1 de5 qi4".split(), said.split()))
+    segment = speak(0.4, "jin1 tian1 de5 tian1 qi4", 0.4)
+    scores = segment.result["scores"]
+    segment.result["scores"] = scores._replace(
+        vocabulary=vocabulary.Vocabulary([names.get(name, name) for name in spoken_frames.VOCABULARY.tokens]),
+        tokens=[names[token] for token in scores.tokens],
+    )
+    (row,) = make_rows(tmp_path, "今天的（我们去）天氣[3]。", segment, token_type=token_type)
+    assert (row["pinyin"], row["problem"]) == ("jin1 tian1 de5 tian1 qi4", "") and row["score"] > 0.99
+
+
 def test_a_recording_without_speech_is_refused(tmp_path):
-    refusal = "no speech was found; remove the recording from --audio_dir"
+    refusal = "no speech was found; remove the recording, or replace it with the one that belongs to the text"
     assert make_rows(tmp_path, FIRST) == make_rows(tmp_path, FIRST, speak(1.0)) == refusal

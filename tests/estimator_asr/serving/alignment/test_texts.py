@@ -56,6 +56,32 @@ def test_phrases_in_brackets_may_be_silent():
     ]
 
 
+@pytest.mark.parametrize(
+    "text, silent",
+    [
+        ("今天[星期六]真好。", ["星期六]"]),
+        ("【标题】今天真好。", ["标题】"]),
+        ("今天〔星期六〕真好｛吧｝。", ["星期六〕", "吧｝。"]),
+        ("今天{星期六}真好。", ["星期六}"]),
+        ("今天真好[注1]。", ["注1]。"]),
+        ("今天真好①。", ["①"]),
+        ("①今天真好。", ["①"]),
+        ("今天[3]真好。", []),
+        ("《今天》真好。", []),
+    ],
+)
+def test_other_brackets_and_marks_of_notes_may_be_silent(text, silent):
+    (sentence,) = split(text)
+    assert [phrase.text for phrase in sentence.phrases if phrase.may_be_silent] == silent
+    assert sentence.text == text
+
+
+def test_traditional_characters_that_a_model_does_not_know_are_simplified():
+    sentences = list(texts.split_sentences(["說話，國语。"], texts.make_tokeniser("character")))
+    (sentence,) = texts.simplify(sentences, ["说", "话", "話", "语"])
+    assert sentence.tokens == ("说", "話", "國", "语") and sentence.text == "說話，國语。"
+
+
 def test_text_without_marks_is_divided_into_phrases_and_numbers_stay_whole():
     (sentence,) = split("一二三四五六七八九十" * 2 + "到2026年")
     assert [phrase.text for phrase in sentence.phrases] == ["一二三四五六七八九十" * 2, "到2026年"]
@@ -64,7 +90,9 @@ def test_text_without_marks_is_divided_into_phrases_and_numbers_stay_whole():
 def test_a_long_line_is_several_sentences():
     found = split("今天天气真好我们去，" * 3000)
     assert [len(sentence.tokens) for sentence in found] == [63] * 428 + [36]
+    assert [sentence.is_whole for sentence in found] == [False] * 428 + [True]
     assert "".join(sentence.text for sentence in found) == "今天天气真好我们去，" * 3000
+    assert [sentence.is_whole for sentence in split("今天天气真好我们去，" * 7)] == [True]
 
 
 def test_a_long_line_without_hanzi_takes_no_time():
