@@ -17,6 +17,8 @@ from tfrecord_builder.data import vocabulary
 
 _BATCH_FRAMES = 8000  # maximum per batch, including padding; with a thousand tokens, 32 MB
 
+_MARGIN_SECONDS = 20.0  # a window extends at most this far beyond its tokens, to words that were not heard
+
 
 class RecognisedRecording(NamedTuple):
     """A recording as the model heard it; its frames are those of its segments, one after another."""
@@ -109,8 +111,11 @@ def read_frames(recording: RecognisedRecording, start: int, end: int) -> np.ndar
 
 
 def _make_span(recording, window):
-    frames = map(recording.find_border, (window[0].first, window[-1].end))
-    return TokenSpan(recording, *frames, [token for matched in window for token in matched.sentence.tokens])
+    first, end = window[0].first, window[-1].end
+    margin = round(_MARGIN_SECONDS / max(segment.seconds for segment in recording.segments))
+    start = max(recording.find_border(first), int(recording.places[first]) - margin)
+    stop = min(recording.find_border(end), int(recording.places[end - 1]) + margin)
+    return TokenSpan(recording, start, stop, [token for item in window for token in item.sentence.tokens])
 
 
 def _make_batches(lengths, ids) -> Iterator[list[int]]:

@@ -52,6 +52,14 @@ def test_a_window_with_more_tokens_than_frames_is_empty_and_the_others_are_align
     assert forced_alignment.align(heard, [long]) == [[]]
 
 
+def test_minutes_without_tokens_are_no_part_of_a_window():
+    """The pause of 700 s has more frames than can be aligned."""
+    heard = forced_alignment.join_segments([spoken_frames.speak("jin1 tian1", 700.0, "de5 qi4")])
+    windows = [make_window(0, "jin1", "tian1"), make_window(2, "de5", "qi4")]
+    (first,), (second,) = forced_alignment.align(heard, windows)
+    assert first.starts == pytest.approx([0, 0.2]) and second.starts == pytest.approx([700.4, 700.6])
+
+
 def test_frames_of_a_range_cross_segments(heard):
     whole = forced_alignment.read_frames(heard, 0, 30)
     np.testing.assert_array_equal(forced_alignment.read_frames(heard, 8, 13), whole[8:13])
