@@ -32,6 +32,7 @@ import soxr
 from rapidfuzz.distance import Levenshtein
 
 from benchmarks import speech_bounds
+from estimator_asr import align
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.alignment import frame_scores, segments, word_times
 from estimator_asr.serving.transcripts import recordings, transcriber
@@ -45,7 +46,6 @@ from tfrecord_builder.synthesis import espeak
 RATE = 16000
 _TOLERANCE = 60  # milliseconds
 _WORD_EVENT = 1  # espeakEVENT_WORD
-_LOWEST_SCORE = 0.5  # align's default
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +108,7 @@ def main(config: BenchmarkConfig) -> int:
         recording = recordings.RecordingFile(audio, "joined", text)
         transcript = transcriber.transcribe(frame_scores.FrameScorer([version]), recording, RATE)
         result = segments.make_rows(version.info.token_type, recording, transcript)
-    rows = [row for row in result["rows"] if "words" in row and row["score"] >= _LOWEST_SCORE]
+    rows = [row for row in result["rows"] if "words" in row and row["score"] >= align.AlignConfig.min_score]
     tokens = [token for row in rows for _, tokens in row["words"] for token in tokens]
     names, emissions = [token[0] for token in tokens], [token[1:3] for token in tokens]
     pairs = list(_pair([syllable.token for syllable in syllables], names))

@@ -7,10 +7,10 @@
 The text of RECORDINGS/a/b.mp3 is TEXTS/a/b.txt: text as it was published, with numbers, headings and
 brackets. CORPUS then contains manifest.tsv for `build --corpus=manifest`, which refers to the recordings by
 start and duration; rejected.tsv, which lists what was left out and why (speech without text, text without
-speech, utterances whose score is low); times/, with one file per recording and --format, which says when each
-word is spoken; and .align/, from which the same command continues an interrupted run, even with another
---runner, --min_score or --format. If a recording cannot be aligned, the reason is printed to standard error,
-the others are aligned, and the exit code is 1.
+speech, utterances whose score is low, recordings that cannot be aligned); times/, with one file per recording
+and --format, which says when each word is spoken; and .align/, from which the same command continues an
+interrupted run, even with another --runner, --min_score or --format. If a recording cannot be aligned, the
+reason is also printed to standard error, the others are aligned, and the exit code is 1.
 
     python -m estimator_asr.align --saved_model=EXPORT --output_dir=OUT
         --corpus_dir=DIR [--corpus=manifest] | --data_dir=DATA
@@ -55,8 +55,9 @@ from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
 _JOB_DIR, _TIMES_DIR = ".align", "times"
-_ROWS = "words"  # rows of earlier versions have no words
-_MANIFEST_COLUMNS = ("id", "audio", "text", "pinyin", "start", "duration", "score", "cut")
+_ROWS = "spoken"  # rows of earlier versions have other pinyin
+_MANIFEST_COLUMNS = ("id", "audio", "speaker", "text", "pinyin", "start", "duration", "score", "cut")
+_REFUSED = {"start": 0.0, "seconds": "", "score": "", "text": "", "heard": ""}  # row of a whole recording
 _REJECTED_COLUMNS = ("audio", "start", "seconds", "problem", "score", "text", "heard")
 
 
@@ -119,6 +120,11 @@ class AlignConfig(config_flags.Checked):
             )
         if self.format and (self.corpus_dir or self.data_dir):
             raise errors.UserError("align: --format works only with recordings and texts; omit it")
+        if self.corpus != AlignConfig.corpus and not self.corpus_dir:
+            raise errors.UserError(
+                f"align: --corpus={self.corpus} is the layout of --corpus_dir, which is missing; pass it or "
+                "omit --corpus"
+            )
 
 
 def main(config: AlignConfig) -> int:
@@ -147,11 +153,15 @@ def main(config: AlignConfig) -> int:
             for recording, result in zip(inputs, aligned)
         ]
         rows = list(itertools.chain.from_iterable(rows_by_recording))
-        if rows or manifest.MANIFEST_FILE in files.list_names(config.output_dir):
-            _write(config.output_dir, rows)
+        refused = [
+            {**_REFUSED, "audio": recording.path, "problem": result["problem"] or result["refusal"]}
+            for recording, result in zip(inputs, aligned)
+            if result["problem"] or result["refusal"]
+        ]
         _write_times(config, zip(inputs, rows_by_recording), info.token_type)
-    num_bad = sum(bool(result["problem"] or result.get("refusal")) for result in aligned)
-    return 1 if num_bad or num_skipped else 0
+        if rows or manifest.MANIFEST_FILE in files.list_names(config.output_dir):
+            _write(config.output_dir, rows, refused)
+    return 1 if refused or num_skipped else 0
 
 
 def _check_corpus(config: AlignConfig, version_dir: str) -> int:
@@ -171,6 +181,7 @@ def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) 
         **row,
         "id": f"{recording.name}-{1000 * row['start']:08.0f}",
         "audio": recording.path,
+        "speaker": recording.name,  # a recording is not divided between train and dev
         "duration": row["seconds"],
         "problem": manifest.find_path_problem(recording.path) or row["problem"] or low,
     }
@@ -178,21 +189,26 @@ def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) 
 
 def _write_times(config, inputs, token_type) -> None:
     directory = os.path.join(config.output_dir, _TIMES_DIR)
+    paths: set[str] = set()
     for recording, rows in inputs:
         aligned = [row for row in rows if row.get("words") and row["score"] >= config.min_score]
-        time_files.write(recording, aligned, config.format, token_type, directory)
+        paths |= set(time_files.write(recording, aligned, config.format, token_type, directory))
+    time_files.remove_others(directory, paths)
 
 
-def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
-    """Writes manifest.tsv and rejected.tsv, and prints how much was kept."""
-    here = os.path.realpath(output_dir)
-    accepted = [{**row, "audio": os.path.relpath(row["audio"], here)} for row in rows if not row["problem"]]
+def _write(output_dir: str, rows: Sequence[Mapping], refused: Sequence[Mapping]) -> None:
+    """Writes rejected.tsv and manifest.tsv, and prints how much was kept; `refused` are whole recordings."""
+    accepted = [
+        {**row, "audio": manifest.make_relative(row["audio"], output_dir)}
+        for row in rows
+        if not row["problem"]
+    ]
     path, rejected_path = (
         os.path.join(output_dir, name) for name in (manifest.MANIFEST_FILE, dataset_info.REJECTED_FILE)
     )
     rejected = [row for row in rows if row["problem"]]
-    recordings.save_table(path, _MANIFEST_COLUMNS, accepted)
-    recordings.save_table(rejected_path, _REJECTED_COLUMNS, rejected)
+    recordings.save_table(rejected_path, _REJECTED_COLUMNS, [*refused, *rejected])
+    recordings.save_table(path, _MANIFEST_COLUMNS, accepted)  # the last one, because build reads it
     hours = sum(row["seconds"] for row in accepted) / 3600
     print(f"kept {len(accepted):,} utterances, {hours:.2f} hours: {path}")
     for problem in sorted({row["problem"] for row in rejected}):

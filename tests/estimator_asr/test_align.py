@@ -17,6 +17,7 @@ import soundfile
 from estimator_asr import align
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving import recording_units
+from estimator_asr.serving.transcripts import recordings
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import tables
 from tfrecord_builder.storage import locks
@@ -73,9 +74,10 @@ def test_a_corpus_with_the_text_as_it_was_written(flags, recorded, tmp_path, cap
     rejected = read_table(tmp_path / "out" / "rejected.tsv")
     written = "".join(row["text"] for row in sorted(rows + rejected, key=lambda row: float(row["start"])))
     assert written == "".join(recorded.sentences)
-    assert list(rows[0]) == ["id", "audio", "text", "pinyin", "start", "duration", "score", "cut"]
+    assert list(rows[0]) == ["id", "audio", "speaker", "text", "pinyin", "start", "duration", "score", "cut"]
     for row in rows:
         assert 1 <= float(row["duration"]) <= 15 and float(row["start"]) + float(row["duration"]) <= 12
+        assert row["speaker"] == "sub/a"
         assert row["id"] == f"sub/a-{1000 * float(row['start']):08.0f}" and float(row["score"]) > 0.2
         assert os.path.samefile(tmp_path / "out" / row["audio"], recorded.path / "audio" / "sub" / "a.wav")
     utterances = list(tables.list_manifest(str(tmp_path / "out")))
@@ -126,14 +128,19 @@ def test_times_of_words_are_written_again_in_another_format(flags, recorded, tmp
     assert 0 <= words[0]["start"] and words[-1]["end"] <= 12.2  # 0.2 s after the last emission
     monkeypatch.setattr(recogniser, "load_version", None)
     assert run(flags, min_score=0.0, format=("textgrid", "srt", "vtt")) == 0
-    names = ["a.TextGrid", "a.ctm", "a.json", "a.srt", "a.vtt"]
+    names = ["a.TextGrid", "a.srt", "a.vtt"]  # not the files of the first run
     assert sorted(os.listdir(tmp_path / "out" / "times" / "sub")) == names
+    (tmp_path / "out" / "times" / "notes.txt").touch()
+    assert run(flags, min_score=0.0) == 0
+    assert (
+        os.listdir(tmp_path / "out" / "times" / "sub") == [] and (tmp_path / "out/times/notes.txt").exists()
+    )
 
 
 def test_results_of_an_earlier_version_without_words_are_made_again(flags, tmp_path):
     assert run(flags, min_score=0.0) == 0
     (job,) = (tmp_path / "out" / ".align").iterdir()
-    job.rename(job.with_name(job.name.removesuffix("-words")))
+    job.rename(job.with_name(job.name.removesuffix("-spoken")))
     assert run(flags, min_score=0.0, format=("ctm",)) == 0
     assert (tmp_path / "out" / "times" / "sub" / "a.ctm").read_text(encoding="utf-8")
 
@@ -143,7 +150,7 @@ def test_utterances_below_the_minimum_score_have_no_times(flags, recorded, tmp_p
     flags |= write_text(tmp_path / "texts", changed)
     assert run(flags, min_score=0.0, format=("ctm",)) == 0
     assert run(flags, min_score=1.0, format=("srt",)) == 0
-    assert os.listdir(tmp_path / "out" / "times" / "sub") == ["a.ctm"]
+    assert os.listdir(tmp_path / "out" / "times" / "sub") == []
 
 
 def test_a_format_that_does_not_exist_is_refused(flags):
@@ -190,6 +197,36 @@ def test_a_list_of_recordings_and_texts(flags, recorded, tmp_path, capsys):
     assert rows and {row["id"].rpartition("-")[0] for row in rows} == {f"{recorded.path}/audio/sub/a"}
 
 
+def test_links_in_the_paths_of_a_list_are_resolved(flags, recorded, tmp_path):
+    """`..` after a link is the parent of the link's target."""
+    (tmp_path / "deep" / "lists").mkdir(parents=True)
+    (tmp_path / "deep" / "list.tsv").write_text("link/../audio/sub/a.wav\tlink/../texts/sub/a.txt\n")
+    os.symlink(recorded.path / "audio", tmp_path / "deep" / "link")
+    os.symlink(tmp_path / "deep" / "lists", tmp_path / "lists")
+    flags |= {"audio_dir": None, "text_dir": None, "pairs": str(tmp_path / "lists" / ".." / "list.tsv")}
+    assert run(flags, min_score=0.0) == 0
+    for row in read_table(tmp_path / "out" / "manifest.tsv"):
+        assert os.path.samefile(tmp_path / "out" / row["audio"], recorded.path / "audio" / "sub" / "a.wav")
+
+
+def test_links_in_the_paths_of_folders_are_resolved(flags, recorded, tmp_path):
+    os.symlink(recorded.path / "audio" / "sub", tmp_path / "link")
+    folders = {"audio_dir": str(tmp_path / "link" / ".."), "text_dir": str(recorded.path / "texts")}
+    assert run(flags, **folders, min_score=0.0) == 0
+
+
+def test_the_manifest_is_written_last(flags, monkeypatch):
+    names, save_table = [], recordings.save_table
+    monkeypatch.setattr(
+        recordings,
+        "save_table",
+        lambda path, *rest: names.append(os.path.basename(path)) or save_table(path, *rest),
+    )
+    monkeypatch.setattr(align, "_write_times", lambda *_: names.append("times"))
+    assert run(flags, min_score=0.0) == 0
+    assert names == ["times", "rejected.tsv", "manifest.tsv"]
+
+
 @pytest.mark.parametrize(
     "lines, problem",
     [
@@ -232,6 +269,8 @@ def test_the_text_of_another_recording_leaves_an_empty_corpus_at_most(flags, rec
     assert run(flags, **write_text(tmp_path / "texts", recorded.sentences), min_score=0.0) == 0
     assert run(flags, **write_text(tmp_path / "texts", other)) == 1
     assert read_table(tmp_path / "out" / "manifest.tsv") == []  # not that of the earlier text
+    (row,) = read_table(tmp_path / "out" / "rejected.tsv")
+    assert sentence in row["problem"] and row["audio"].endswith("sub/a.wav") and row["seconds"] == ""
 
 
 def test_a_path_that_a_manifest_cannot_contain_is_rejected(flags, recorded, tmp_path):
@@ -267,6 +306,8 @@ def test_two_processes_write_the_bytes_of_one_and_a_broken_recording_changes_not
     assert tables[0] == tables[1]
     starts = {row["id"][:1] for row in read_table(tmp_path / "out1" / "manifest.tsv")}
     assert starts == {"0", "1", "3", "4"}
+    problems = {row["audio"][-5:]: row["problem"] for row in read_table(tmp_path / "out1" / "rejected.tsv")}
+    assert "2.wav: the file cannot be read as WAV" in problems["2.wav"]
 
 
 def test_another_align_in_the_directory_is_refused(flags, tmp_path):

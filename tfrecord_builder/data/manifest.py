@@ -57,17 +57,21 @@ def find_path_problem(path: str) -> str:
     return "path contains a tab, a line break or bytes that are not UTF-8" if is_bad else ""
 
 
-def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
-    """Writes a manifest for --corpus=manifest, with audio paths relative to the manifest's directory.
+def make_relative(audio: str, directory: str) -> str:
+    """Returns the path of a recording relative to a directory.
 
     Symbolic links are resolved first, because `..` after a link is the parent of the link's target.
     """
-    here = os.path.realpath(os.path.dirname(path))
+    folder, name = os.path.split(audio)
+    return os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(directory))
+
+
+def write_manifest(path: str, utterances: Iterable[Utterance]) -> None:
+    """Writes a manifest for --corpus=manifest, with audio paths relative to the manifest's directory."""
     with open(path, "w", encoding="utf-8") as file:
         file.write("id\taudio\tspeaker\ttext\tpinyin\tsplit\tstart\tduration\n")
         for u in utterances:
-            folder, name = os.path.split(u.audio)
-            audio = os.path.relpath(os.path.join(os.path.realpath(folder), name), here)
+            audio = make_relative(u.audio, os.path.dirname(path))
             segment = (f"{seconds:.3f}" if seconds else "" for seconds in (u.start_seconds, u.seconds))
             row = (u.utterance_id, audio, u.speaker, u.text, u.pinyin, u.split, *segment)
             file.write("\t".join(row) + "\n")

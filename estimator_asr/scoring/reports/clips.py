@@ -39,8 +39,8 @@ def embed(by_id: Mapping[str, recordings.Recording], names: Sequence[str]) -> di
     Each value is {"url": data URL of an MP3 file, "picture": spectrogram as base64, one byte per pixel, row
     by row from the highest frequency, "width": number of columns of the spectrogram}.
     """
-    found = {name: by_id[name] for name in names if name in by_id}
-    return {name: _embed(waveform) for name, waveform in _read(found, _MAX_EMBEDDED_SECONDS)}
+    chosen = {name: by_id[name] for name in names if name in by_id}
+    return {name: _embed(waveform) for name, waveform in _read(chosen, _MAX_EMBEDDED_SECONDS)}
 
 
 def _embed(waveform: np.ndarray) -> dict:

@@ -38,7 +38,7 @@ def run(
     Raises errors.UserError, before these files are written, if the transcripts do not match the speech.
     """
     info = export_info.load(version_dir)
-    directory = os.path.join(output_dir, job_dir, f"{info.sha256[:12]}-utterances")
+    directory = os.path.join(output_dir, job_dir, f"{info.sha256[:12]}-spoken")
     exports, keep = ((version_dir, info.sha256),), functools.partial(suspects.check, info.token_type)
     writer = utterance_units.UtteranceWriter(directory, exports, frame_scores.FrameScorer, keep)
     with recording_units.reserve(output_dir, job_dir, "align"):
@@ -47,13 +47,18 @@ def run(
         shared = *sorted(folders), os.path.abspath(output_dir), os.path.abspath(version_dir)
         results = recording_units.recognise(inputs, writer, "align", runner, num_workers, shared)
         pairs = [pair for pair in zip(inputs, results) if not pair[1]["problem"]]
+        if not pairs:
+            raise errors.UserError(
+                f"none of the {len(inputs):,} utterances could be read, so nothing was written; the reasons "
+                "are printed above"
+            )
         _check_agreement([result["agreement"] for _, result in pairs])
         _write(output_dir, [_make_row(*pair, min_score) for pair in pairs])
     return len(results) - len(pairs)
 
 
 def _check_agreement(agreements: Sequence[float]) -> None:
-    if agreements and sum(agreements) < _MIN_AGREEMENT * len(agreements):
+    if sum(agreements) < _MIN_AGREEMENT * len(agreements):
         raise errors.UserError(
             f"the transcripts do not match the speech: only {sum(agreements) / len(agreements):.0%} of the "
             f"tokens agree on average (minimum: {_MIN_AGREEMENT:.0%}); use an export "
@@ -81,17 +86,19 @@ def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
     page, scores, table = (
         os.path.join(output_dir, name) for name in ("suspects.html", "scores.tsv", "suspects.tsv")
     )
-    shown = {
-        row["id"]: shard_recordings.Recording(
+    shown = {  # the keys are numbers, because several data directories may use the same id
+        str(number): shard_recordings.Recording(
             *(row[name] for name in ("audio", "start", "duration", "channel"))
         )
-        for row in faulty[:_NUM_PLAYERS]
+        for number, row in enumerate(faulty[:_NUM_PLAYERS])
     }
-    values = {"rows": faulty[: len(shown)], "clips": clips.embed(shown, list(shown)), "faults": faults}
+    embedded = clips.embed(shown, list(shown))
+    page_rows = [{**row, "clip": embedded.get(number)} for number, row in zip(shown, faulty)]
+    values = {"rows": page_rows, "faults": faults}
     counts = {"num_suspects": len(faulty), "num_utterances": len(rows)}
     recordings.save(page, report_page.template("suspects.html").render(values, **counts))
     recordings.save_table(scores, _SCORE_COLUMNS, rows)
-    recordings.save_table(table, _SUSPECT_COLUMNS, faulty)
+    recordings.save_table(table, _SUSPECT_COLUMNS, faulty)  # the last one, because build reads it
     print(f"{len(faulty):,} of {len(rows):,} utterances are suspicious: {table}, {page}")
     for fault, count in faults:
         print(f"{fault}: {count:,}")

@@ -147,8 +147,8 @@ def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -
         times = float(sentence.starts[token]), float(sentence.ends[last])
         num_heard = float(np.sum(np.exp(sentence.scores[token : last + 1])))
         words = _list_words(sentence, phrase, token, token_type)
-        written = unsaid + phrase.text, phrase.tokens, read(phrase.text)
-        spans.append(TextSpan(*written, *times, num_heard, "phrase", words))
+        content = unsaid + phrase.text, phrase.tokens, read(phrase.text)
+        spans.append(TextSpan(*content, *times, num_heard, "phrase", words))
         unsaid, token = "", last + 1
     cut = "sentence" if sentence.matched.sentence.is_whole else "phrase"
     spans[-1] = spans[-1]._replace(text=spans[-1].text + unsaid, cut=cut)

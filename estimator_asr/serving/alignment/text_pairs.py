@@ -44,7 +44,7 @@ def _find_in_folders(audio_dir: str, text_dir: str) -> tuple[list[recordings.Rec
     for name, path in (("audio_dir", audio_dir), ("text_dir", text_dir)):
         if not os.path.isdir(path):
             raise errors.UserError(f"--{name}={path} is not a directory; pass a folder")
-    audio_dir, text_dir = os.path.abspath(audio_dir), os.path.abspath(text_dir)
+    audio_dir, text_dir = map(os.path.realpath, (audio_dir, text_dir))  # resolves `..` after a link correctly
     audio = _index(audio_dir, [recording.path for recording in recordings.find([audio_dir])])
     text_paths = _index(text_dir, files.find_files(text_dir, (".txt",)))
     pairs = [

@@ -51,7 +51,7 @@ class TextSentence(NamedTuple):
     """A sentence or heading."""
 
     phrases: tuple[Phrase, ...]
-    is_whole: bool = True  # False if a sentence of _LONGEST_SENTENCE tokens goes on in the next one
+    is_whole: bool = True  # False if the sentence was too long, and continues in the next one
 
     @property
     def text(self) -> str:
@@ -109,7 +109,7 @@ def read_pairs(path: str) -> list[tuple[str, str, str]]:
                 f"{path}: line {number} {problem}; write one recording and its text, separated by a tab, on "
                 "each line"
             )
-        here = os.path.dirname(os.path.abspath(path))
+        here = os.path.realpath(os.path.dirname(path))
         audio, text = (os.path.join(here, column) for column in columns)
         rows[name] = audio, name, text
     return list(rows.values())

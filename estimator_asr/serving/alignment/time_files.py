@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from estimator_asr.serving.alignment import word_times
 from estimator_asr.serving.transcripts import captions, recordings
@@ -20,18 +19,26 @@ def write(
     formats: Iterable[str],
     token_type: str,
     directory: str,
-) -> None:
-    """Writes directory/NAME.EXTENSION in each of the formats; if there are no rows, removes these files.
+) -> list[str]:
+    """Writes directory/NAME.EXTENSION in each of the formats if there are rows, and returns the paths.
 
     `rows` are those of segments.make_rows that have words, in chronological order.
     """
+    if not rows:
+        return []
     name = re.sub(r"(^|/)\.\.(?=/)", r"\1__", recording.name).lstrip("/")  # stays within the directory
+    paths = []
     for extension, render in map(FORMATS.__getitem__, formats):
-        path = os.path.join(directory, f"{name}.{extension}")
-        if rows:
-            recordings.save(path, render(recording._replace(name=name), rows, token_type))
-        else:
-            with contextlib.suppress(FileNotFoundError):
+        paths.append(os.path.normpath(os.path.join(directory, f"{name}.{extension}")))
+        recordings.save(paths[-1], render(recording._replace(name=name), rows, token_type))
+    return paths
+
+
+def remove_others(directory: str, paths: Collection[str]) -> None:
+    """Removes the files that an earlier run wrote into a directory, except those with the given paths."""
+    for extension, _ in FORMATS.values():
+        for path in recordings.list_outputs(extension.lower(), directory):
+            if os.path.normpath(path) not in paths:
                 files.remove(path)
 
 

@@ -37,7 +37,8 @@ def list_data(data_dirs: Sequence[str]) -> list[recordings.RecordingFile]:
         raise errors.UserError(
             f"{where}: {error.filename} is missing; copy or build the data again"
         ) from None
-    return _select({item.utterance_id: item for item in items}.values(), where)
+    originals = {(item.utterance_id, item.audio, item.segment): item for item in items}
+    return _select(originals.values(), where)
 
 
 def _parse(parts: dict) -> manifest.Utterance:

@@ -14,7 +14,8 @@ import soundfile
 from estimator_asr import align
 from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving import recording_units
-from estimator_asr.serving.alignment import corpus_check, utterance_units
+from estimator_asr.serving.alignment import corpus_check, utterance_units, utterances
+from estimator_asr.serving.transcripts import recordings
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
@@ -146,6 +147,40 @@ def test_a_recording_that_cannot_be_read_is_named_and_the_others_are_scored(corp
     assert {row["id"] for row in read_table(corpus, "scores.tsv")} == {"u0", "u1", "u2", "u3", "u6", "u7"}
 
 
+def test_if_nothing_can_be_read_the_earlier_results_stay(corpus):
+    assert run(corpus) == 0
+    scores = read_table(corpus, "scores.tsv")
+    for number in range(NUM_UTTERANCES):
+        (corpus.path / "corpus" / f"{number}.wav").unlink()
+    message = "none of the 8 utterances could be read, so nothing was written; the reasons are printed above"
+    with pytest.raises(errors.UserError, match=message):
+        run(corpus)
+    assert read_table(corpus, "scores.tsv") == scores
+
+
+def test_utterances_of_one_id_have_their_own_players(corpus, monkeypatch):
+    inputs = utterances.list_corpus("manifest", corpus.flags["corpus_dir"])
+    embed = {"embed": lambda shown, names: {name: {"url": shown[name].path} for name in names}}
+    monkeypatch.setattr(corpus_check, "clips", types.SimpleNamespace(**embed))
+    monkeypatch.setattr(
+        utterances, "list_corpus", lambda *_: [recording._replace(name="u") for recording in inputs]
+    )
+    assert run(corpus, min_score=1.0) == 0
+    page = (corpus.path / "out" / "suspects.html").read_text(encoding="utf-8")
+    found = read_table(corpus, "suspects.tsv")
+    assert len(found) > 1
+    assert all(f'src="{row["audio"]}"' in page for row in found)
+
+
+def test_the_table_that_build_reads_is_written_last(corpus, monkeypatch):
+    names, save = [], recordings.save
+    monkeypatch.setattr(
+        recordings, "save", lambda path, text: names.append(os.path.basename(path)) or save(path, text)
+    )
+    assert run(corpus) == 0
+    assert names == ["suspects.html", "scores.tsv", "suspects.tsv"]
+
+
 def test_a_store_that_fails_ends_the_run(corpus, monkeypatch):
     def fail(path, *rest):
         raise OSError(5, "Input/output error", path)
@@ -172,6 +207,11 @@ def test_sources_exclude_each_other(corpus):
     for changed in ({"audio_dir": "a", "text_dir": "b"}, {"data_dir": ("d",)}, {"corpus_dir": ()}):
         with pytest.raises(errors.UserError, match="--text_dir, or --pairs, or --corpus_dir, or --data_dir"):
             run(corpus, **changed)
+    with pytest.raises(
+        errors.UserError,
+        match="align: --corpus=aishell1 is the layout of --corpus_dir, which is missing; pass",
+    ):
+        align.AlignConfig(**{**corpus.flags, "corpus": "aishell1", "corpus_dir": (), "data_dir": ("d",)})
     with pytest.raises(errors.UserError, match="--format works only with recordings and texts; omit it"):
         run(corpus, format=("srt",))
 

@@ -147,9 +147,14 @@ def test_files_stay_within_the_directory(write, tmp_path, name, path):
     assert (tmp_path / "times" / path).exists()
 
 
-def test_without_utterances_the_files_of_an_earlier_run_are_removed(write, tmp_path):
-    write("json")
-    recording = recordings.RecordingFile(str(tmp_path / "a.wav"), "sub/a b")
-    for formats in (["ctm", "json"], ["json"]):  # the second time there is nothing to remove
-        time_files.write(recording, [], formats, "syllable", str(tmp_path / "times"))
-    assert [path for path in tmp_path.glob("times/**/*") if path.is_file()] == []
+def test_files_of_an_earlier_run_are_removed_and_those_of_others_stay(write, tmp_path):
+    directory = str(tmp_path / "times")
+    write("textgrid", name="./sub/old")
+    recording = recordings.RecordingFile(str(tmp_path / "a.wav"), "./new")
+    assert time_files.write(recording, [], ["ctm"], "syllable", directory) == []
+    paths = time_files.write(recording, ROWS, ["ctm", "json"], "syllable", directory)
+    (tmp_path / "times" / "mine.txt").touch()
+    for _ in range(2):  # the second time there is nothing to remove
+        time_files.remove_others(directory, paths)
+        left = sorted(path.name for path in tmp_path.glob("times/**/*") if path.is_file())
+        assert left == ["mine.txt", "new.ctm", "new.json"]

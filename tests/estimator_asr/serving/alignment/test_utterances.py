@@ -51,6 +51,20 @@ def test_data_name_each_original_once(tmp_path):
     assert {each.name: each.utterance for each in listed} == original and len(listed) == len(original) == 6
 
 
+def test_data_directories_may_have_the_same_ids(tmp_path):
+    data_dirs = []
+    for name in ("a", "b"):
+        corpus_dir = small_corpora.make_manifest_corpus(tmp_path / name, 4, 2)
+        data_dirs.append(str(tmp_path / f"data-{name}"))
+        config = builder.BuildConfig(
+            corpus_dir=(corpus_dir,), output_dir=data_dirs[-1], num_shards=2, num_workers=1
+        )
+        builder.build(config, frontend.FrontendConfig(), augmentation_config.AugmentationConfig())
+    listed = utterances.list_data(data_dirs)
+    assert len(listed) == len({each.path for each in listed}) == 12
+    assert len({each.name for each in listed}) == 6
+
+
 def test_data_without_the_names_of_recordings_are_refused(tmp_path):
     data_dir = built_data.make(tmp_path, 2, 1)
     os.remove(os.path.join(data_dir, "train-00000-of-00002.jsonl"))
