@@ -38,7 +38,7 @@ def run(
     Raises errors.UserError, before these files are written, if the transcripts do not match the speech.
     """
     info = export_info.load(version_dir)
-    directory = os.path.join(output_dir, job_dir, f"{info.sha256[:12]}-spoken")
+    directory = os.path.join(output_dir, job_dir, f"{info.sha256[:12]}-spoken-utterances")
     exports, keep = ((version_dir, info.sha256),), functools.partial(suspects.check, info.token_type)
     writer = utterance_units.UtteranceWriter(directory, exports, frame_scores.FrameScorer, keep)
     with recording_units.reserve(output_dir, job_dir, "align"):
