@@ -27,7 +27,7 @@ lazy_tensorflow.load_or_exit()
 import numpy as np
 import rjieba
 import tensorflow as tf
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import Editop, Levenshtein
 
 from benchmarks import bars, comparison
 from estimator_asr.decoding.hotwords import hotword_list
@@ -167,7 +167,7 @@ def count(hotwords: Sequence[str], references: Sequence[str], transcripts: Seque
     return Counts(*totals.tolist())
 
 
-def is_inside(is_hot: Sequence[bool], edit: Levenshtein.Editop) -> bool:
+def is_inside(is_hot: Sequence[bool], edit: Editop) -> bool:
     """Returns True if an edit changes a character of a hotword, or inserts one inside a hotword."""
     place = edit.src_pos
     if edit.tag != "insert":
