@@ -158,14 +158,11 @@ def _compare(transcript, directory, spoken, written, name) -> int:
     path = os.path.join(directory, f"{name}.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{sentence.text}。\n" for sentence in written)
-    started = time.monotonic()
-    kept = _align(transcript, path, written)
-    print(f"align: {time.monotonic() - started:.1f} s after recognition")
+    kept = _measure("align", _align, transcript, path, written)
     ours = _judge(kept, spoken, written)
     ours.print(f"align, text {name}")
-    started = time.monotonic()
-    peer = _judge(_run_peer(transcript, written, len(kept)), spoken, written)
-    print(f"ctc-segmentation: {time.monotonic() - started:.1f} s after recognition")
+    kept_by_peer = _measure("ctc-segmentation", _run_peer, transcript, written, len(kept))
+    peer = _judge(kept_by_peer, spoken, written)
     peer.print(f"ctc-segmentation, {name}")
     shares = [100 * np.mean(np.array(each.distances) <= _TOLERANCE) for each in (ours, peer)]
     spoiled = 100 * ours.num_spoiled_kept / (ours.num_spoiled or 1)
@@ -177,6 +174,17 @@ def _compare(transcript, directory, spoken, written, name) -> int:
             bars.Bar("spoiled sentences kept, %", spoiled, maximum=3),
         ]
     )
+
+
+def _measure(name, run, *values) -> list[Kept]:
+    """Returns run(*values), and prints the seconds that it takes and the megabytes that it adds at most."""
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")  # sets the peak to the memory that is in use
+    before, started = machine.read_peak_mb(), time.monotonic()
+    kept = run(*values)
+    seconds, added = time.monotonic() - started, machine.read_peak_mb() - before
+    print(f"{name}: {seconds:.1f} s after recognition, {added:.0f} MB")
+    return kept
 
 
 def _align(transcript, path, written) -> list[Kept]:

@@ -67,6 +67,12 @@ def check_cores() -> None:
     os.sched_setaffinity(0, cores[:NUM_CORES])
 
 
+def read_peak_mb() -> float:
+    """Returns this process's peak memory in megabytes, since its start or since clear_refs was written."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(1024 * int(line.split()[1]) / 1e6 for line in file if line.startswith("VmHWM"))
+
+
 def run_on_cores(name: str, config, measure: Callable[..., int]) -> int:
     """Runs measure(config) on config.num_cores cores, without TensorFlow's messages; returns its exit code.
 
