@@ -42,6 +42,7 @@ from tfrecord_builder.program import config_flags, program
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED, scored_split.WRITTEN_FORM)
 _MAX_COMPARED = 26  # a comparison labels its reports A to Z
+_NO_MARKS = "has no punctuation marks, so none are evaluated; build the data again from text with marks"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,12 +177,8 @@ def evaluate(config: EvaluateConfig) -> dict:
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
     if subject.form and not recognised.marked:
-        logging.warning(
-            "evaluate: no transcript of split %r in %s has punctuation marks, so marks and the written form "
-            "are not evaluated; build the data again from transcripts with marks, by this or a later version",
-            config.split,
-            ",".join(config.data_dir),
-        )
+        where = f"split {config.split!r} in {','.join(config.data_dir)}"
+        logging.warning("evaluate: %s %s", where, _NO_MARKS)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
     if subject.spec.writes_marks:
         return punctuation_report.write(recognised.marked, facts, config.output_dir)

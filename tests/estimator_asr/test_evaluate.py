@@ -537,9 +537,8 @@ def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export
         metrics[name] = {**evaluate.evaluate(config), "data": ""}
     (warning,) = (message for message in caplog.messages if "punctuation marks" in message)
     assert warning == (
-        f"evaluate: no transcript of split 'test' in {tiny_export.data_dir} has punctuation marks, so marks "
-        "and the written form are not evaluated; build the data again from transcripts with marks, by this "
-        "or a later version"
+        f"evaluate: split 'test' in {tiny_export.data_dir} has no punctuation marks, so none are evaluated; "
+        "build the data again from text with marks"
     )
     assert metrics["marked"].keys() - metrics["plain"].keys() == {"marks", "written_form"}
     assert {name: metrics["marked"][name] for name in metrics["plain"]} == metrics["plain"]

@@ -6,7 +6,7 @@ import contextlib
 import io
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO, Optional
 
 import numpy as np
@@ -80,7 +80,7 @@ def read_audio(
         OSError: the object store failed.
     """
     end_seconds = start_seconds + min(max_seconds, math.inf if seconds is None else seconds)
-    with contextlib.ExitStack() as stack, _as_audio_error(path):
+    with contextlib.ExitStack() as stack, as_audio_error(path):
         if opened is None:
             opened = open_recording.OpenRecording(stack.enter_context(open_file(path)), stack)
         reader, samples = opened.read_with(
@@ -97,30 +97,6 @@ def read_audio(
         waveform = soxr.resample(waveform, reader.sample_rate, sample_rate)
     _check_not_empty(path, len(waveform), sample_rate)
     return waveform
-
-
-def read_segments(
-    path: str, segments: Sequence[tuple], sample_rate: int, max_seconds: float = math.inf
-) -> Iterator[np.ndarray | AudioError]:
-    """Yields the waveform of each segment (start, seconds, channel), or the error of reading it.
-
-    A recording with several segments is decoded once for all of them. For the arguments, see read_audio;
-    raises OSError if the object store failed.
-    """
-    ends = [start + min(max_seconds, seconds or math.inf) for start, seconds, _ in segments]
-    opened = None
-    with contextlib.ExitStack() as stack:
-        for segment in segments:
-            try:
-                if opened is None and len(segments) > 1:
-                    with _as_audio_error(path):
-                        file = stack.enter_context(open_file(path))
-                        opened = open_recording.SharedRecording(file, stack, max(ends))
-                waveform = read_audio(path, sample_rate, max_seconds, *segment, opened)
-            except AudioError as error:
-                yield error
-            else:
-                yield waveform
 
 
 class AudioBlocks:
@@ -144,7 +120,7 @@ class AudioBlocks:
         Closes the file if there is an error. FFmpeg may leave out samples after max_seconds.
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
-        with contextlib.ExitStack() as stack, _as_audio_error(path):
+        with contextlib.ExitStack() as stack, as_audio_error(path):
             self._file = stack.enter_context(file or open_file(path))
             opened = open_recording.OpenRecording(self._file, stack)
             self._reader, _ = opened.read_with(lambda reader: reader.look_ahead(), max_seconds)
@@ -163,7 +139,7 @@ class AudioBlocks:
             resampler = soxr.ResampleStream(rate, self._sample_rate, 1, dtype="float32")
             block: Optional[np.ndarray] = np.empty([0, 1], np.float32)
             while block is not None:
-                with _as_audio_error(self._path), audio_stream.noticing_failed_reads(self._file):
+                with as_audio_error(self._path), audio_stream.noticing_failed_reads(self._file):
                     block = next(blocks, None)
                 is_last = block is None
                 samples = np.empty(0, np.float32) if is_last else _select_channel(self._path, block, None)
@@ -172,7 +148,7 @@ class AudioBlocks:
                 if len(samples):
                     num_samples += len(samples)
                     yield samples
-            with _as_audio_error(self._path):
+            with as_audio_error(self._path):
                 _check_whole(self._path, self._file, self._reader.problem)
             _check_not_empty(self._path, num_samples, self._sample_rate)
 
@@ -220,7 +196,7 @@ def _check_whole(path: str, file: BinaryIO, problem: str) -> None:
 
 
 @contextlib.contextmanager
-def _as_audio_error(path: str) -> Iterator[None]:
+def as_audio_error(path: str) -> Iterator[None]:
     """Converts errors from decoders and the file system to AudioError, but not those from object stores."""
     try:
         yield

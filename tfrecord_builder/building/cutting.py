@@ -16,7 +16,7 @@ from typing import Optional
 import numpy as np
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files, containers
+from tfrecord_builder.audio import audio_files, containers, segment_reader
 from tfrecord_builder.building import catalog, chunks, resumable, sharding
 from tfrecord_builder.data import manifest
 from tfrecord_builder.program import urls
@@ -92,7 +92,7 @@ class RecordingCutter(resumable.UnitWriter):
         """Yields (segment, waveform, reason to reject the segment or "") for each segment."""
         values = recording.audio, recording.segments, self.sample_rate, self.max_seconds
         try:
-            for segment, read in zip(recording.segments, audio_files.read_segments(*values)):
+            for segment, read in zip(recording.segments, segment_reader.read(*values)):
                 if not isinstance(read, audio_files.AudioError):
                     yield segment, read, ""
                 elif read.reason == audio_files.DISK_FAILED:

@@ -12,7 +12,7 @@ import numpy as np
 import soundfile
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files
+from tfrecord_builder.audio import segment_reader
 from tfrecord_builder.data import recordings
 from tfrecord_builder.program import progress_bar, urls
 
@@ -77,7 +77,7 @@ def _read(by_id: Mapping[str, recordings.Recording], max_seconds: float = math.i
     for path, segments in by_path.items():
         if urls.is_remote(path):
             continue
-        read = audio_files.read_segments(path, list(segments.values()), _SAMPLE_RATE, max_seconds)
+        read = segment_reader.read(path, list(segments.values()), _SAMPLE_RATE, max_seconds)
         with contextlib.suppress(OSError):
             for name, waveform in zip(segments, read):
                 # The MP3 encoder aborts on NaN.

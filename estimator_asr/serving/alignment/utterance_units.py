@@ -10,7 +10,7 @@ from estimator_asr.serving import recording_units
 from estimator_asr.serving.alignment import forced_alignment
 from estimator_asr.serving.transcripts import captions, pauses, transcriber
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files
+from tfrecord_builder.audio import segment_reader
 from tfrecord_builder.building import resumable
 
 _MAX_SECONDS = 300.0  # longer utterances cannot be aligned; see forced_alignment
@@ -71,6 +71,6 @@ def _read_utterances(unit, sample_rate):
     for path, group in itertools.groupby((recording for recording, _ in unit.signed), lambda item: item.path):
         segments = [recording.utterance.segment for recording in group]
         try:
-            yield from audio_files.read_segments(path, segments, sample_rate, _MAX_SECONDS)
+            yield from segment_reader.read(path, segments, sample_rate, _MAX_SECONDS)
         except OSError as error:
             raise errors.store_failed(path, error) from error

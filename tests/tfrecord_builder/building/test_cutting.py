@@ -10,7 +10,7 @@ import small_corpora
 import telephone_files
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files, containers, frontend, open_recording
+from tfrecord_builder.audio import audio_files, containers, frontend, open_recording, segment_reader
 from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building import builder
 from tfrecord_builder.storage import files
@@ -154,7 +154,7 @@ def test_segments_that_are_read_together_are_decoded_once(tmp_path, decoded):
     segments = [(4.0, 0.5, None), (0.0, 0.5, None), (9.0, 0.5, None), (1.5, None, 0)]
     expected = [audio_files.read_audio(path, 16000, 30.0, *segments[i]) for i in (0, 1, 3)]
     decoded.clear()
-    read = list(audio_files.read_segments(path, segments, 16000, 30.0))
+    read = list(segment_reader.read(path, segments, 16000, 30.0))
     assert isinstance(read.pop(2), audio_files.AudioError)  # begins after the end
     for samples, waveform in zip(read, expected):
         np.testing.assert_array_equal(samples, waveform)
