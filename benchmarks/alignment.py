@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -158,10 +157,10 @@ def _compare(transcript, directory, spoken, written, name) -> int:
     path = os.path.join(directory, f"{name}.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{sentence.text}。\n" for sentence in written)
-    kept = _measure("align", _align, transcript, path, written)
+    kept = machine.measure("align", _align, transcript, path, written)
     ours = _judge(kept, spoken, written)
     ours.print(f"align, text {name}")
-    kept_by_peer = _measure("ctc-segmentation", _run_peer, transcript, written, len(kept))
+    kept_by_peer = machine.measure("ctc-segmentation", _run_peer, transcript, written, len(kept))
     peer = _judge(kept_by_peer, spoken, written)
     peer.print(f"ctc-segmentation, {name}")
     shares = [100 * np.mean(np.array(each.distances) <= _TOLERANCE) for each in (ours, peer)]
@@ -174,17 +173,6 @@ def _compare(transcript, directory, spoken, written, name) -> int:
             bars.Bar("spoiled sentences kept, %", spoiled, maximum=3),
         ]
     )
-
-
-def _measure(name, run, *values) -> list[Kept]:
-    """Returns run(*values), and prints the seconds that it takes and the megabytes that it adds at most."""
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
-        file.write("5")  # sets the peak to the memory that is in use
-    before, started = machine.read_peak_mb(), time.monotonic()
-    kept = run(*values)
-    seconds, added = time.monotonic() - started, machine.read_peak_mb() - before
-    print(f"{name}: {seconds:.1f} s after recognition, {added:.0f} MB")
-    return kept
 
 
 def _align(transcript, path, written) -> list[Kept]:

@@ -185,8 +185,10 @@ class _Stream:
                 self._text = update.stable
                 self._has_room.set()
                 text = update.stable + update.partial
-                written = {"written": self._writing.written} if self._writing else {}
-                await _send(self._socket, {"type": "partial", "text": text, **update._asdict(), **written})
+                message = {"type": "partial", "text": text, **update._asdict()}
+                if self._writing:
+                    message["written"] = self._writing.written
+                await _send(self._socket, message)
             elif self._is_over and self._live.is_over:
                 return
             elif not is_due:
