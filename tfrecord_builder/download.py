@@ -7,8 +7,8 @@ DIR then contains the corpus (data_thchs30, LibriSpeech); the last line of the o
 builds records from it. Each archive is removed after it has been unpacked; until then, the download needs
 about three times the printed size in free disk space.
 
-An interrupted download continues when the same command is run again; a complete download is not repeated. An
-archive that you already have can be put into DIR: it is verified, unpacked and removed like the others.
+An interrupted download continues when the same command is run again; a complete download is not repeated. If
+you already have an archive, put it into DIR: it is verified, unpacked and removed like the other archives.
 Every archive must have the MD5 sum that openslr.org publishes.
 """
 

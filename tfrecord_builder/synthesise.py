@@ -50,9 +50,8 @@ def main(
 def _finish(output_dir: str, planned: Sequence[prompts.Prompt], rejected: Sequence[Sequence[str]]) -> None:
     """Writes rejected.tsv and then manifest.tsv, and prints how many utterances they contain."""
     path = os.path.join(output_dir, dataset_info.REJECTED_FILE)
-    files.write_text(
-        path, "".join("\t".join(row) + "\n" for row in (dataset_info.REJECTED_COLUMNS, *rejected))
-    )
+    lines = ["\t".join(row) + "\n" for row in (dataset_info.REJECTED_COLUMNS, *rejected)]
+    files.write_text(path, "".join(lines))
     ids = {row[0] for row in rejected}
     accepted = [prompt for prompt in planned if prompt.utterance_id not in ids]
     synthesised_corpus.write_manifest(output_dir, accepted)

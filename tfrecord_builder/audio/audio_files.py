@@ -100,7 +100,7 @@ def read_audio(
 
 
 class AudioBlocks:
-    """An audio file of any length, read in blocks; reads formats and mixes channels like read_audio.
+    """An audio file of any length, read in blocks; formats and channels are handled as in read_audio.
 
     A block is computed from at most 16,384 samples per channel: 1 s at 16 kHz, or 2 s at 8 kHz.
 
@@ -117,7 +117,7 @@ class AudioBlocks:
     ):
         """Opens `path`. If a seekable `file` is passed, reads that instead and uses `path` only in messages.
 
-        Closes the file if there is an error. FFmpeg may leave out samples after max_seconds.
+        Closes the file if it cannot be read. If FFmpeg decodes it, samples after max_seconds may be missing.
         """
         self._path, self._sample_rate, self._max_seconds = path, sample_rate, max_seconds
         with contextlib.ExitStack() as stack, as_audio_error(path):
@@ -171,7 +171,7 @@ def _select_channel(path: str, samples: np.ndarray, channel: Optional[int]) -> n
     num_channels = samples.shape[1]
     if channel is not None and not 0 <= channel < num_channels:
         expected = f"0 to {num_channels - 1}"
-        message = f"{path}: channel is {channel}, expected {expected}; fix the corpus manifest"
+        message = f"{path}: channel is {channel}, expected {expected}; fix the channel in the corpus manifest"
         raise AudioError(message, NO_CHANNEL)
     if num_channels == 1 or channel is not None or not len(samples):
         return samples[:, channel or 0]
@@ -197,7 +197,7 @@ def _check_whole(path: str, file: BinaryIO, problem: str) -> None:
 
 @contextlib.contextmanager
 def as_audio_error(path: str) -> Iterator[None]:
-    """Converts errors from decoders and the file system to AudioError, but not those from object stores."""
+    """Converts errors of decoders and the file system to AudioError; errors of object stores stay OSError."""
     try:
         yield
     except OSError as error:

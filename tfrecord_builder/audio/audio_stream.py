@@ -23,11 +23,11 @@ _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
 _BLOCK = 1 << 20  # samples per block, summed over channels; most files fit into one block
-_SMALL_BLOCK = 1 << 14  # small enough for libFLAC's log to tell damage from truncation
+_SMALL_BLOCK = 1 << 14  # in blocks of this size, libFLAC's log shows whether a file is damaged or truncated
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # libFLAC logs this if a file ends within a frame
 # A segment may run past the end of the file by this much (Kaldi's extract-segments.cc, --max-overshoot).
 _OVERSHOOT_SECONDS = 0.5
-_STDERR_LOCK = threading.Lock()
+_STDERR_LOCK = threading.Lock()  # all threads share the descriptor of standard error
 
 
 class AudioReader:
@@ -61,7 +61,7 @@ class AudioReader:
             self._stream = _Stream(repaired or self._file.fileno(), "r", *self._raw, closefd=False, **options)
 
     def look_ahead(self) -> None:
-        """Sets `trailing_audio`, and corrects `seconds` if the header is wrong, before anything is read."""
+        """Before the first read, sets `trailing_audio`, and corrects `seconds` if the header is wrong."""
         if self.format in ("mp3", "flac", "ogg"):
             self._skip_to_end()
             self._open()
@@ -193,10 +193,7 @@ def read_through(file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
-    """Discards standard error while an MP3 is read, because libmpg123 writes warnings to it.
-
-    A lock is held because all threads share the file descriptor.
-    """
+    """Discards standard error while an MP3 is read, because libmpg123 writes warnings to it."""
     start = os.pread(file.fileno(), 3, 0)
     is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # an ID3 tag or an MP3 frame
     if not is_mp3 or sys.stderr is None:  # descriptor 2 may be another file's if standard error is closed

@@ -33,8 +33,8 @@ _STARTS = {
     "ogg": rb"OggS",
     "flac": rb"fLaC",
 }
-# Two frames with the same first bytes, possibly after zeros or a partial frame. Layer 0 means
-# ADTS; layers 1 to 3 mean MPEG audio such as MP3.
+# Two frames with the same first bytes, possibly after zeros or a partial frame. Layer 0 in the frame header
+# means ADTS (AAC); layers 1 to 3 mean MPEG audio such as MP3.
 _FRAMES = re.compile(
     rb"(?P<aac>\xff[\xf0\xf1\xf8\xf9].).{4,8189}?(?P=aac)"
     rb"|(?P<mp3>\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])[\x10-\xef].{20,2880}?(?P=mp3)",
@@ -53,7 +53,7 @@ class DecodingError(Exception):
 
 
 class ContainerReader:
-    """A reader of a file that FFmpeg is decoding, with the interface of audio_stream.AudioReader.
+    """Reads a file that FFmpeg is decoding; has the interface of audio_stream.AudioReader.
 
     `seconds` is the duration in the header, or the total duration of the packets if the total is longer or
     the header states no duration. `problem` is set once the samples have been read.
@@ -69,7 +69,7 @@ class ContainerReader:
         self.sample_rate, self._channels, self.seconds = int(rate), int(channels), float(seconds)
 
     def look_ahead(self) -> None:
-        """Does nothing, because FFmpeg decodes the whole file and leaves no audio out at the end."""
+        """Does nothing, because FFmpeg always decodes the file to its end."""
 
     def read(self, *segment):
         """Reads a segment like AudioReader.read; raises DecodingError, or OSError if the disk is full."""
@@ -83,7 +83,7 @@ class ContainerReader:
         yield from self._open().read_blocks()
 
     def is_intact(self) -> bool:
-        """Waits for the process; returns False if it found damage or the end of a truncated file."""
+        """Waits for the process; returns False if the file is damaged or truncated."""
         with contextlib.suppress(DecodingError):
             return not self._wait()
         return False

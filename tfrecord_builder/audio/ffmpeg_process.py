@@ -22,14 +22,16 @@ from tfrecord_builder.audio import stream_ends
 # Limit on CPU time: a constant plus an amount per second of audio. Decoding 1 s usually takes 0.002 s.
 CPU_SECONDS, CPU_SECONDS_PER_SECOND = 5.0, 0.2
 STALLED_SECONDS = 60  # decoding is aborted if no packet has been read for this long
-MAX_MEMORY_BYTES, MAX_RAW_BYTES = 1 << 30, 1 << 34
+MAX_MEMORY_BYTES, MAX_RAW_BYTES = 1 << 30, 1 << 34  # the second limits the decoded samples
 JOINED = ("mp3", "ogg", "flac")  # formats whose duration is known only after decoding
 GAP = "the recording has a gap of"
 _BUFFER_BYTES = 1 << 20
 _SLACK_SECONDS = 0.2  # the header's duration may exceed the actual duration by this much
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats that store a timestamp with each packet
 _INTERRUPTED = ("mp3", "mpegts")  # formats that may contain other data between frames
-_JITTER_SECONDS = 0.1  # smaller gaps in time come from rounding, or from samples that an encoder puts first
+_JITTER_SECONDS = (
+    0.1  # smaller gaps come from rounded timestamps, or from samples that encoders add at the start
+)
 _MAX_GAP_SECONDS = 3600  # if a gap is longer, its timestamps must be wrong
 _CODECS = (
     "aac,aac_latm,ac3,alac,amrnb,amrwb,flac,mp2float,mp3float,opus,speex,vorbis,wmalossless,wmapro,wmav1,"

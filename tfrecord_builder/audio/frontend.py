@@ -162,7 +162,7 @@ def num_subsampled_frames(num_frames: IntOrTensor, factor: int) -> IntOrTensor:
 
 
 def log_mel_of(features: np.ndarray, config: FrontendConfig) -> np.ndarray:
-    """Returns a record's log-mel features or spectrogram, [num_frames, num_bins], without encoder outputs."""
+    """Returns log-mel features or a spectrogram, [num_frames, num_bins], from the features of a record."""
     if config.encoder:
         num_stacked = config.encoder.encoder.subsampling * config.num_mel_bins
         return features[:, :num_stacked].reshape(-1, config.num_mel_bins)

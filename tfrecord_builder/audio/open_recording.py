@@ -1,4 +1,4 @@
-"""Open recordings, which libsndfile reads, or FFmpeg if libsndfile cannot read them to the end."""
+"""Reads open recordings with libsndfile, or with FFmpeg if libsndfile cannot read them to the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Reader = Any  # audio_stream.AudioReader or containers.ContainerReader, which ha
 
 
 class OpenRecording:
-    """An open recording that is read once; `stack` ends FFmpeg's process."""
+    """An open recording that is read once; closing `stack` ends FFmpeg's process."""
 
     _container = ""  # FFmpeg's name of the format, if libsndfile cannot read it at all
 

@@ -21,7 +21,7 @@ _STARTS = {
     "OGG": re.compile(rb"OggS\0[\2\3\6\7]"),
 }
 # The first frame of most MP3s states how many frames follow. If all flags are set (15), the frame also
-# states how many bytes follow and how many samples the encoder added at the start and end (12 bits each).
+# states the size in bytes and how many samples the encoder added at the start and end (12 bits each).
 _INFO = re.compile(rb"\xff[\xe2-\xfd].{11,36}?(?:Xing|Info|VBRI)", re.DOTALL)
 _WHOLE_INFO = re.compile(rb"(?:Xing|Info)\0\0\0\x0f.{4}(.{4}).{125}.(..)", re.DOTALL)
 

@@ -37,10 +37,10 @@ class _Map(mmap.mmap):
 
 
 def open_repaired(file: BinaryIO) -> Optional[mmap.mmap]:
-    """Maps an unfinished WAV file into memory, with the size in its header corrected.
+    """Maps an unfinished WAV file into memory and corrects the size in its header.
 
-    Returns None for other files, including files without samples whose other chunks (such as LIST) run
-    exactly to the end of the file.
+    Returns None for other files, including files without samples in which the last chunk (such as LIST) ends
+    exactly at the end of the file.
     """
     head = os.pread(file.fileno(), 12, 0)
     if head[:4] not in (b"RIFF", b"RF64", b"BW64") or head[8:] != b"WAVE":

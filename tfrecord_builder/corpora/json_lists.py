@@ -73,7 +73,7 @@ def _read_channel(selector: Any) -> tuple[Optional[int], str]:
 #     /data/shards/shards_000000000.tar
 #
 # Paths may be relative to the list's directory or to the directory where the recipe ran (layout.resolve). If
-# users pass a list instead of its directory, the split is taken from the file name (default: train).
+# a list is passed instead of its directory, the split is taken from the file name (default: train).
 NOT_UTF_8 = "transcript in a shard is not UTF-8"
 _DATA_LIST = "data.list"
 _WENET_FIELDS = ("key", "wav", "txt", "speaker", "start", "end")

@@ -83,16 +83,27 @@ def named_splits(names: Iterable[str], suffix: str = "") -> list[tuple[str, str]
     return [match for split in SPLIT_NAMES for match in matches if match[0] == split]
 
 
+def find_split_files(corpus_dir: str, suffix: str) -> list[tuple[str, str]]:
+    """Returns (split, path) for the files train<suffix>, dev<suffix> (or valid<suffix>...) and test<suffix>.
+
+    Raises errors.UserError if several files belong to one split.
+    """
+    found = named_splits(files.list_names(corpus_dir), suffix)
+    if len(dict(found)) < len(found):
+        names = ", ".join(name for _, name in found)
+        raise errors.UserError(
+            f"{corpus_dir}: some of {names} belong to the same split; merge them into one file per split."
+        )
+    return [(split, os.path.join(corpus_dir, name)) for split, name in found]
+
+
 def find_lists(
     directory: str, names: Sequence[str], split: Optional[str] = "train"
 ) -> list[tuple[Optional[str], str]]:
     """Finds files by name in a directory, or else in its split folders; returns (split, path) pairs.
 
-    Args:
-        directory: the directory to search. The split folders are train/, dev/ and test/, or have other names
-            for these splits, such as valid/.
-        names: the file names to look for.
-        split: the split of files in the directory itself.
+    `split` is the split of files in the directory itself. The split folders are train/, dev/ and test/, or
+    have other names for these splits, such as valid/.
     """
     present = files.list_names(directory)
     lists = [(split, os.path.join(directory, name)) for name in present if name in names]

@@ -1,4 +1,4 @@
-"""Reads Lhotse manifests (.jsonl or .json, optionally .gz): cuts, or else recordings and supervisions.
+"""Reads Lhotse manifests (.jsonl or .json, optionally .gz): cuts, or recordings and supervisions.
 
 Lhotse's documentation describes the layout. `lhotse prepare` and icefall's recipes write files such as:
 
@@ -15,15 +15,14 @@ without supervisions becomes an utterance without a transcript. The following fi
      "recording": {"sources": [{"type": "file", "channels": [0], "source": "/data/a.wav"}],
      "transforms": [{"name": "Speed", "kwargs": {"factor": 0.9}}]}}
 
-A supervision's start is relative to its cut's start; both are times after the transforms. Speed and Volume
-are applied as in Lhotse; Resample is ignored. A padded cut is read without its padding. Cuts that use other
-features of Lhotse are rejected: mixtures, other transforms, sources that are neither a file nor a command
-that only decodes a file, and selections of several but not all channels in a file.
+A supervision's start is relative to the start of its cut; both are times after the transforms. Speed and
+Volume are applied as in Lhotse; Resample is ignored. A padded cut is read without its padding. Cuts that use
+other features of Lhotse are rejected: mixtures, other transforms, sources that are neither a file nor a
+command that only decodes a file, and selections of several but not all channels in a file.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import re
@@ -55,7 +54,7 @@ class _Unsupported(Exception):
 
 
 def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
-    """Yields the utterances from all cut manifests in the directory, or else from all recording manifests."""
+    """Yields the utterances from a directory's cut manifests or, if it has none, its recording manifests."""
     names = [name for name in files.list_names(corpus_dir) if _FILE.fullmatch(name)]
     cuts, recordings = _choose(names, "cuts"), _choose(names, "recordings")
     if not cuts and not recordings:
@@ -76,7 +75,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _choose(names: list[str], kind: str) -> dict[str, str]:
-    """Maps the files of one kind to their splits; those without a split are used only if no file has one."""
+    """Maps files of one kind to splits; files whose names contain no split are used only if no name does."""
     stems = {name: _FILE.fullmatch(name)[1] for name in names}
     splits = {name: _find_split(stem, kind) for name, stem in stems.items()}
     named = {name: split for name, split in splits.items() if split}
@@ -100,7 +99,10 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
         raise errors.UserError(
             f"{path}: the supervisions file {partner} is missing; {_ACCEPTED}; copy or rename the file."
         )
-    recordings = dict(itertools.starmap(_keep_sound, json_lines.read_objects(path)))
+    recordings = {}
+    for where, fields in json_lines.read_objects(path):
+        sound = {key: fields[key] for key in ("sources", "transforms") if key in fields}  # saves memory
+        recordings[json_lines.get_text(where, fields, "id")] = sound
     for where, supervision in json_lines.read_objects(partner):
         recording = recordings.get(json_lines.get_text(where, supervision, "recording_id"))
         cut = {"id": supervision.get("id"), "recording": recording, "supervisions": [supervision]}
@@ -108,18 +110,13 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
         yield from _list_cut(where, partner, cut, split)
 
 
-def _keep_sound(where: str, recording: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Returns a recording's id and the few fields that are kept in memory for all recordings."""
-    sound = {name: recording[name] for name in ("sources", "transforms") if name in recording}
-    return json_lines.get_text(where, recording, "id"), sound
-
-
 def _list_cut(where: str, path: str, cut: Fields, split: str) -> list[manifest.Utterance]:
     """Returns the utterances of a cut; if there are several, their ids are <cut>-<supervision>."""
     name = json_lines.get_text(where, cut, "id")
     try:
         if cut.get("type") == "MixedCut":
-            tracks = [track["cut"] for track in cut["tracks"] if not _is_padding(track)]
+            kinds = [track["cut"].get("type", track.get("type")) for track in cut["tracks"]]
+            tracks = [track["cut"] for track, kind in zip(cut["tracks"], kinds) if kind != "PaddingCut"]
             is_padded = len(tracks) == 1 and not cut.get("transforms")
             cut = tracks[0] if is_padded else {"recording": _MIXED}
         supervisions = cut.get("supervisions") or [{}]
@@ -143,10 +140,6 @@ def _make_utterance(
     except _Unsupported as reason:
         return manifest.Utterance(name, path, speaker, text, "", split, problem=str(reason))
     return manifest.Utterance(utterance_id=name, speaker=speaker, text=text, pinyin="", split=split, **sound)
-
-
-def _is_padding(track: Fields) -> bool:
-    return track["cut"].get("type", track.get("type")) == "PaddingCut"
 
 
 def _find_sound(directory: str, cut: Fields, supervision: Fields) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Reads texts with punctuation marks, and cuts them where a recogniser may cut speech: anywhere."""
+"""Reads texts with punctuation marks, and cuts them into pieces anywhere, as a recogniser may cut speech."""
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,6 @@ from absl import logging
 from tfrecord_builder import errors
 from tfrecord_builder.corpora import layout, text_files
 from tfrecord_builder.data import manifest, marks
-from tfrecord_builder.storage import files
 
 # Text for the punctuation model: {train,dev,test}.txt, with one paragraph per line.
 #
@@ -31,32 +29,26 @@ def list_punctuated(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields pieces of the texts in train.txt, dev.txt (or valid.txt, ...) and test.txt.
 
     Pieces run across paragraphs. Half of the pieces end with a sentence, the others anywhere. A paragraph
-    without any mark is left out, because nothing is known about its marks. So is the last character of a
-    paragraph that ends without a mark; the next piece then starts with the next paragraph.
+    without any mark is left out, because its marks are unknown. If a paragraph ends without a mark, its last
+    character is left out, and the next piece starts with the next paragraph.
     """
-    texts = layout.named_splits(files.list_names(corpus_dir), ".txt")
+    texts = layout.find_split_files(corpus_dir, ".txt")
     if not texts:
         raise errors.UserError(
             f"{corpus_dir}: found no text, expected train.txt (or dev, valid, test) with one paragraph per "
             "line; pass the directory that contains these files."
         )
-    if len(dict(texts)) < len(texts):
-        names = ", ".join(name for _, name in texts)
-        raise errors.UserError(
-            f"{corpus_dir}: some of {names} belong to the same split; merge them into one file per split."
-        )
-    for split, name in texts:
-        paragraphs = _read_paragraphs(os.path.join(corpus_dir, name))
-        for number, piece in enumerate(cut(paragraphs, random.Random(split)), 1):
+    for split, path in texts:
+        for number, piece in enumerate(cut(_read_paragraphs(path), random.Random(split)), 1):
             yield manifest.Utterance(f"{split}-{number}", None, "", piece, "", split)
 
 
 def cut(paragraphs: Iterable[str], generator: random.Random) -> Iterator[str]:
     """Yields pieces of text that run across paragraphs; only the generator determines their lengths.
 
-    The lengths are 10 to 200 characters, and short ones are as frequent as long ones on a logarithmic scale.
-    A piece never ends inside a number, a time, an address or a Latin word. The last piece before a
-    paragraph's unmarked end may be shorter.
+    A piece has 10 to 200 characters; the logarithm of its length is uniformly distributed. A piece never ends
+    inside a number, a time, an address or a Latin word. The last piece of a paragraph that ends without a
+    mark may be shorter.
     """
     text = ""
     for paragraph in paragraphs:
@@ -77,7 +69,6 @@ def cut(paragraphs: Iterable[str], generator: random.Random) -> Iterator[str]:
 
 
 def _choose_end(text: str, generator: random.Random) -> int:
-    """Returns the length of the next piece."""
     ratio = _MAX_CHARACTERS / _MIN_CHARACTERS
     end = round(_MIN_CHARACTERS * ratio ** generator.random())
     if generator.random() < 0.5:
@@ -89,7 +80,7 @@ def _choose_end(text: str, generator: random.Random) -> int:
 
 
 def _read_paragraphs(path: str) -> Iterator[str]:
-    """Yields the paragraphs that have marks, and logs how many do not."""
+    """Yields the paragraphs that have marks, and logs how many paragraphs have none."""
     num_unmarked = 0
     for line in text_files.read_lines(path, "pass a text file with one paragraph per line"):
         paragraph = line.strip()

@@ -1,4 +1,4 @@
-"""Reads rows of utterance lists: lines of tables, or JSON objects; NAMES lists the accepted columns."""
+"""Reads rows of utterance lists: lines of tables, or JSON objects. NAMES lists the accepted column names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DATA_ROOT = "{data_root}/"  # path prefix in SpeechBrain's JSON, which its reci
 
 
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
-    """Reads a table with a header line; uses the separator that yields the most known column names.
+    """Reads a table with a header line; chooses the separator that yields the most known column names.
 
     Empty lines are ignored. Values missing at the end of a line count as empty. A line may contain more
     values than there are columns only if the extra values are empty.

@@ -1,4 +1,4 @@
-"""Reads the segment (in seconds) and the channel of a recording from the columns of a row. Examples:
+"""Reads the segment (in seconds) and the channel of a recording from the columns of a table row. Examples:
 
 start  end   duration  channel
 0.98   3.48            0

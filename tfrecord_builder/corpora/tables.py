@@ -32,7 +32,7 @@ def list_manifest(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 # Common Voice in any language (commonvoice.mozilla.org): cv-corpus-<release>/<language>/{train,dev,test}.tsv
 # and clips/*.mp3. The release defines the splits, which share no speakers. validated.tsv (a superset of
-# the splits), other.tsv and invalidated.tsv are not read. In the releases of 2019, paths lack .mp3.
+# the splits), other.tsv and invalidated.tsv are not read. In releases from 2019, paths lack the suffix .mp3.
 #
 #     client_id	path	sentence	up_votes	down_votes	age	gender	...
 #     9f3c...	common_voice_zh-CN_18524189.mp3	...	2	0	...
@@ -119,7 +119,7 @@ def _list_tables(directory: str) -> list[str]:
 
 
 def _find_tables(path: str) -> list[tuple[Optional[str], str]]:
-    """Returns (split, path) for each table at `path`; the split is None if only the rows can specify it."""
+    """Returns (split, path) for each table of a directory or file; split is None if the rows specify it."""
     if not files.is_directory(path):
         return [(layout.split_in(os.path.basename(path)), path)]
     tables = _list_tables(path)
@@ -158,24 +158,19 @@ _WORD = re.compile("[\u4e00-\u9fff]{2,}")
 
 def list_text(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields the sentences in train.tsv, dev.tsv (or valid.tsv, ...) and test.tsv, then words in dict.txt."""
-    names = files.list_names(corpus_dir)
-    tables = layout.named_splits(names, ".tsv")
-    if not tables and _WORDS not in names:
+    tables, words = layout.find_split_files(corpus_dir, ".tsv"), os.path.join(corpus_dir, _WORDS)
+    has_words = files.exists(words)
+    if not tables and not has_words:
         raise errors.UserError(
             f"{corpus_dir}: found no text corpus, expected train.tsv (or dev, valid, test) with the columns "
             "hanzi and pinyin, or dict.txt; pass the directory that contains these files."
         )
-    if len(dict(tables)) < len(tables):
-        names = ", ".join(name for _, name in tables)
-        raise errors.UserError(
-            f"{corpus_dir}: some of {names} belong to the same split; merge them into one file per split."
-        )
-    for split, name in tables:
-        for where, row in rows.read_table(os.path.join(corpus_dir, name), rows.SENTENCES):
+    for split, path in tables:
+        for where, row in rows.read_table(path, rows.SENTENCES):
             utterance_id = f"{split}-{where.split()[-1]}"
             yield manifest.Utterance(utterance_id, None, "", row["text"], row["pinyin"], split)
-    if _WORDS in names:
-        yield from _list_words(os.path.join(corpus_dir, _WORDS))
+    if has_words:
+        yield from _list_words(words)
 
 
 def _list_words(path: str) -> Iterator[manifest.Utterance]:

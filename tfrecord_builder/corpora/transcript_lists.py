@@ -117,8 +117,8 @@ def _split_pairs(line: str) -> _Transcript:
 #     UtteranceID	SpeakerID	Transcription
 #     38_5716_20170914202211.wav	38_5716	嗨天气寒冷记得添衣保暖哦
 #
-# Capitals in brackets are not words, nor are FIL (a filled pause) and SPK (speaker noise) without brackets;
-# spaces replace them.
+# Capitals in brackets, and FIL (a filled pause) and SPK (speaker noise) without brackets, are not words; they
+# are replaced with spaces.
 _MARKS = re.compile(r"\[ *[A-Z]+ *\]|< *[A-Z]+ *>|(?<![A-Za-z])(?:FIL|SPK)(?![A-Za-z])")
 _UNPACK_MAGICDATA = "unpack train_set, dev_set and test_set into one directory and pass that directory"
 

@@ -3,14 +3,14 @@
     得    de5 after a verb or an adjective (跑得很快); dei3, "must", after an adverb or a pronoun (你得走了)
     地    de5 between an adverb of several hanzi and the word that it modifies (慢慢地走); not in nouns (盆地)
     为    wei2 after a verb that it completes, or before a number (称为, 意为, 比例为五点二)
-    长    zhang3 for people (as in the dictionary), chang2 next to a measure or after a degree adverb (很长)
+    长    zhang3 in titles of people (as in the dictionary), chang2 next to a measure or after 很 and the like
     只    zhi1 after a numeral, 这, 那, 哪, 几 or 犬 (两只手)
     倒    dao3 after a verb (推倒)
     子    zi3 in words where it is not a suffix (男子, 电子)
     个    ge5 after 是, 有 and 了
     教 还 种: as verbs jiao1, huan2 and zhong4 (教我, 还钱, 种了)
     words whose last syllable is neutral in the list of the national Putonghua proficiency test
-    (普通话水平测试用必读轻声词语表), except those that are usually spoken with a full tone (时候, 故事)
+    (普通话水平测试用必读轻声词语表), except words that are usually spoken with a full tone (时候, 故事)
     reduplicated verbs: 数一数 shu3, 量了量 liang2, 教教 jiao1 jiao5
 
 Most rules were developed on half of CSMSC's sentences; docs/results.md reports results for the other half.
@@ -82,7 +82,7 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
 
 
 def _find_corrections(word, before, after, last):
-    """Yields (position in the word, reading) for each hanzi whose dictionary reading a rule overrides."""
+    """Yields (position in the word, reading) for each hanzi to which a rule gives another reading."""
     if len(word) == 1:
         yield from _read(0, word, before, after, _RULES_OF_SINGLE_HANZI)
     elif word in ("教教", "量量", "转转"):

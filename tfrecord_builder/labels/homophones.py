@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import bisect
 import collections
 import hashlib
 import itertools
 import json
 import random
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import normalisation
 
 RATE = 0.03  # fraction of hanzi to replace
 _OTHER_TONE = 0.2  # weight of a character with the same sounds but another tone, relative to the same tone
-
-
-class _Choices(NamedTuple):
-    characters: str
-    cumulative_weights: list[float]
 
 
 class Homophones:
@@ -37,11 +30,10 @@ class Homophones:
         return "".join(self._replace_one(character, generator) for character in text)
 
     def _replace_one(self, character: str, generator: random.Random) -> str:
-        choices = self._choices.get(character)
-        if generator.random() >= RATE or choices is None:
+        if generator.random() >= RATE or character not in self._choices:
             return character
-        point = generator.random() * choices.cumulative_weights[-1]
-        return choices.characters[bisect.bisect_right(choices.cumulative_weights, point)]
+        others, cumulative_weights = self._choices[character]
+        return generator.choices(others, cum_weights=cumulative_weights)[0]
 
 
 def count_hanzi(texts: Iterable[str]) -> collections.Counter[str]:
@@ -53,7 +45,7 @@ def count_hanzi(texts: Iterable[str]) -> collections.Counter[str]:
 
 
 def _list_choices(counts):
-    """Yields each character that has homophones, with its choices; only a hanzi's first reading counts."""
+    """Yields (character, (its homophones, their cumulative weights)); only a hanzi's first reading counts."""
     from tfrecord_builder.labels import pinyin  # slow to import
 
     groups = collections.defaultdict(list)
@@ -65,4 +57,4 @@ def _list_choices(counts):
             others = [(other, sound) for other, sound in group if other != character]
             weights = [counts[other] * (1 if sound == reading else _OTHER_TONE) for other, sound in others]
             if others:
-                yield character, _Choices("".join(o for o, _ in others), list(itertools.accumulate(weights)))
+                yield character, ([other for other, _ in others], list(itertools.accumulate(weights)))

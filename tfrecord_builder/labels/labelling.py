@@ -1,4 +1,4 @@
-"""Labels utterances with a normalised transcript, tokens, and characters if these align with the tokens."""
+"""Labels utterances with a normalised transcript, tokens, and characters if they align with the tokens."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ class Labeller:
     """Labels utterances; the labels depend only on the utterance and the constructor's arguments."""
 
     def __init__(self, config: LabelConfig, bpe_model: Optional[bytes] = None):
-        """Loads the user's dictionary, if there is one, and the SentencePiece model if the token type is bpe.
+        """Loads the user's dictionary, if any; raises errors.UserError if it or the model is not valid.
 
-        Raises errors.UserError if the dictionary or the model cannot be read or is not valid.
+        `bpe_model` is the SentencePiece model for the token type bpe.
         """
         self.config = config
         self._bpe_sha256 = bpe_model and hashlib.sha256(bpe_model).hexdigest()
@@ -105,7 +105,7 @@ class Labeller:
             self._phrases = pinyin.load_phrases(config.user_dictionary)
 
     def describe(self) -> list:
-        """Returns, as JSON values, everything that labels depend on besides the utterance and the code."""
+        """Returns everything that labels depend on besides the utterance and the code, as JSON values."""
         return [dataclasses.asdict(self.config), self._phrases, self._bpe_sha256]
 
     def __call__(self, utterance: manifest.Utterance) -> Labels:

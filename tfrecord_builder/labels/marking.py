@@ -33,7 +33,7 @@ def normalise(text: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _read(text: str) -> str:
-    """Returns the text with numbers in hanzi; the grammar is slow, so it gets only clauses with numbers."""
+    """Returns the text with numbers in hanzi; reads it clause by clause, because numerals.read is slow."""
     return "".join(map(numerals.read, _CLAUSE.split(text)))
 
 
@@ -62,7 +62,7 @@ class MarkLabeller(labelling.Labeller):
         return labelling.Labels(transcript, (), tuple(characters), tuple(mark_ids))
 
     def has_unclear_numbers(self, utterance: manifest.Utterance) -> bool:
-        return False  # nobody said the text, so any reading of its numbers will do
+        return False  # there is no recording, so any reading of the numbers is right
 
     def count_left_out(self, utterance: manifest.Utterance) -> collections.Counter[str]:
         text = _read(utterance.text)
@@ -75,5 +75,5 @@ def _kind_of_dropped(character: str) -> Optional[str]:
     """Returns the kind of a punctuation mark that the text loses; None for any other character."""
     if marks.is_quote(character):
         return _QUOTES
-    is_symbol = normalisation.count_left_out(character)  # the signs that normalisation counts itself
+    is_symbol = normalisation.count_left_out(character)  # counted by normalisation, not here
     return _OTHER if unicodedata.category(character)[0] == "P" and not is_symbol else None

@@ -27,14 +27,14 @@ _LOSS = re.compile(
     r"[0-9]年?[.:/~+*×÷=^·—–'′-][0-9]|(?<![0-9A-Za-z])[-+.][0-9]|[¥$€£<>≈±√≤≥=×÷*#] ?[0-9]"
     r"|[0-9] ?[%‰°℃¥$€£#+/′″]|[A-Za-z]\^[0-9]|[0-9] ?[cdk]m[23]"
 )
-# Matches text that can be read in several ways: a hyphen as in 歼-20, which may be a minus sign or part of a
-# name (unless a unit follows), a hyphen that only separates, or adjacent amounts.
+# Matches text that can be read in several ways: a hyphen that may be a minus sign or part of a name such as
+# 歼-20 (unless a unit follows), a hyphen that only separates, or adjacent amounts.
 _HYPHEN = re.compile(
     r"(?![年月日]|(?<=[0-9])[点时分])[\u4e00-\u9fff]-[0-9]+(?!\.?[0-9]| ?[%℃°度])"
     r"|[0-9]-[\u4e00-\u9fff]|[-–] +[0-9]|[0-9A-Za-z][¥$€£][0-9]"
 )
-# _PAIR matches a range or a fraction; but if the first number is not smaller than the second, the pair is a
-# score, a difference, 24/7 or a date. _DAY matches a date such as 02/29 or 12-25.
+# _PAIR matches a range or a fraction; if the first number is not smaller than the second, it may be a score,
+# a difference, a date or 24/7. _DAY matches a date such as 02/29 or 12-25.
 _PAIR = re.compile(r"(?<![0-9A-Za-z./:-])([0-9]+)[/-]([0-9]+)(?![0-9./:=-])")
 _DAY = re.compile(
     r"(?<![0-9A-Za-z./:-])(?:1[0-2]|0?[1-9])(?:/(?:1[3-9]|2\d|3[01]|0[1-9])(?![\d./])"

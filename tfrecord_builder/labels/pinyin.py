@@ -77,8 +77,7 @@ class PinyinReader:
     def _cut(self, hanzi: str) -> list[str]:
         """Splits hanzi from left to right into the longest words in pypinyin's dictionary.
 
-        With tone sandhi, a word is a part of one jieba word or consists of several: 还书 is a word, but 人参
-        in 人参加 is not.
+        With tone sandhi, no word contains parts of two jieba words: 人参 is not a word in 人参加.
         """
         parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
@@ -86,13 +85,11 @@ class PinyinReader:
     def _group_words(self, words: Sequence[str]) -> list[str]:
         """Returns the words for tone sandhi: the user's phrases, and jieba's words between them."""
         grouped: list[str] = []
-        for is_phrase, group in itertools.groupby(words, self._is_user_phrase):
-            group = list(group)
-            grouped += group if is_phrase else tone_sandhi.segment("".join(group))
+        phrases = {word for word in words if len(word) > 1 and word in self._user_phrases}
+        for is_phrase, group in itertools.groupby(words, phrases.__contains__):
+            neighbours = list(group)
+            grouped += neighbours if is_phrase else tone_sandhi.segment("".join(neighbours))
         return grouped
-
-    def _is_user_phrase(self, word: str) -> bool:
-        return len(word) > 1 and word in self._user_phrases
 
 
 def _join_phrases(words: Sequence[str]) -> list[str]:
@@ -113,16 +110,15 @@ def load_phrases(path: str) -> dict[str, tuple[str, ...]]:
     Raises errors.UserError if the file cannot be read, or a line is malformed or repeats a phrase.
     """
     phrases: dict[str, tuple[str, ...]] = {}
-    for number, line in enumerate(
-        text_files.read_lines(path, f"pass a text file with lines of the form {_FORM}"), 1
-    ):
+    remedy = f"pass a text file with lines of the form {_FORM}"
+    for number, line in enumerate(text_files.read_lines(path, remedy), 1):
         if not line.strip():
             continue
         phrase, tab, pinyin = line.partition("\t")
         phrase = unicodedata.normalize("NFKC", phrase.strip())  # transcripts are in NFKC too
-        problem = _find_problem(phrase, tab, pinyin.split()) or (
-            phrase in phrases and f"{phrase} is a duplicate"
-        )
+        problem = _find_problem(phrase, tab, pinyin.split())
+        if phrase in phrases and not problem:
+            problem = f"{phrase} is a duplicate"
         if problem:
             raise errors.UserError(
                 f"--user_dictionary: {path}: line {number}: {problem}. Fix the line; the expected "
@@ -140,12 +136,9 @@ def _find_problem(phrase: str, tab: str, tokens: list[str]) -> str:
     if len(tokens) != len(phrase):
         return f"{phrase} has {len(phrase)} hanzi but {len(tokens)} syllables"
     for token in tokens:
-        normalised = tokenisation.normalise_pinyin(token)  # gives two tokens if NFKC adds a space (as for ´)
-        if (
-            len(normalised) != 1
-            or not syllables.split_syllable(normalised[0])
-            or token[-1] not in syllables.TONES
-        ):
+        normalised = tokenisation.normalise_pinyin(token)  # two tokens if NFKC adds a space (as for ´)
+        is_syllable = len(normalised) == 1 and syllables.split_syllable(normalised[0])
+        if not is_syllable or token[-1] not in syllables.TONES:
             return f"{token!r} is not a toned syllable"
     return ""
 

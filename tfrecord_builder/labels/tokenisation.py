@@ -56,8 +56,8 @@ def unknown_syllables(pinyin: str, transcript: str) -> list[str]:
     """Returns the tokens of a pronunciation that should be toned syllables but are not: hao9, xyz3.
 
     If the transcript contains hanzi, returns all invalid tokens except those that occur in the transcript (A
-    occurs in A楼). Otherwise, returns the invalid tokens that consist of lower-case letters and a digit; if
-    there is a transcript, only those that occur in it. So phones from another language are not returned.
+    occurs in A楼). Otherwise, returns only invalid tokens of lower-case letters and a digit, so that phones
+    from another language are not returned; if there is a transcript, the tokens must also occur in it.
     """
     others = [token for token in normalise_pinyin(pinyin, transcript) if not _is_syllable(token)]
     if normalisation.HANZI_RUN.search(transcript):

@@ -39,12 +39,9 @@ def segment(hanzi: str) -> list[str]:
 
 
 def change_tones(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[bool]) -> list[str]:
-    """Returns the syllables after tone sandhi.
+    """Returns the syllables after tone sandhi; a hanzi without a reading takes the place of its syllable.
 
-    Args:
-        words: the hanzi between two pauses, segmented into words.
-        syllables: toned syllables, one per hanzi; a hanzi without a reading stands for itself.
-        is_fixed: for each hanzi, True if its syllable must not change.
+    For the arguments, see context_readings.correct.
     """
     hanzi, changed = "".join(words), list(syllables)
     for place, character in enumerate(hanzi):
@@ -117,7 +114,7 @@ def _order_inside(word: str, tones: str) -> list[int]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _split_word(word: str) -> tuple[str, ...]:
-    """Splits a word into shorter words and the hanzi between; a word without shorter words stays whole."""
+    """Splits a word into the shorter words in it and the remaining hanzi, if it contains shorter words."""
     import rjieba  # slow to import
 
     spans = [(start, end) for _, start, end in rjieba.tokenize(word, "search") if end - start < len(word)]

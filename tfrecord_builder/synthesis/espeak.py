@@ -84,10 +84,8 @@ class EspeakEngine(prompts.SpeechEngine):
 
     def make_speakers(self, variants: Sequence[str], count: int) -> list[Voice]:
         """Returns at most `count` voices: one for each variant, then a second for each variant, and so on."""
-        numbered = itertools.islice(
-            itertools.product(range(1, _MAX_SPEAKERS_PER_VARIANT + 1), variants), count
-        )
-        return [make_voice(variant, self.seed, number) for number, variant in numbered]
+        pairs = itertools.product(range(1, _MAX_SPEAKERS_PER_VARIANT + 1), variants)
+        return [make_voice(variant, self.seed, number) for number, variant in itertools.islice(pairs, count)]
 
     def speaks(self, token: str) -> bool:
         return super().speaks(token) and not _UNKNOWN.fullmatch(token)
@@ -123,16 +121,9 @@ def make_voice(variant: str, seed: int, number: int = 1) -> Voice:
 
 
 def record(speech: np.ndarray, sample_rate: int, voice: Voice, rng: np.random.RandomState) -> np.ndarray:
-    """Adds random silence before and after the speech, then noise, and scales the peak to the voice's level.
+    """Adds random silence before and after speech, float32 [num_samples], and noise; sets the voice's level.
 
-    Args:
-        speech: samples, float32 [num_samples].
-        sample_rate: sample rate in Hz.
-        voice: the voice whose level and noise are used.
-        rng: random number generator for silence and noise.
-
-    Returns:
-        float32 [num_samples + silence], within [-1, 1].
+    Returns float32 [num_samples + silence], within [-1, 1].
     """
     before, after = (rng.uniform(0.05, 0.3, size=2) * sample_rate).astype(int)
     padded = np.pad(speech, (before, after))
@@ -194,10 +185,8 @@ class EspeakSynthesiser:
     def speak(self, pinyin: str, voice: Voice, words_per_minute: int) -> np.ndarray:
         """Synthesises an utterance; returns float32 [num_samples] in [-1, 1] at `self.sample_rate`.
 
-        Args:
-            pinyin: toned syllables, joined within each word; words are separated by spaces.
-            voice: the voice whose timbre, pitch and pitch range are used; `record` applies level and noise.
-            words_per_minute: speed of this utterance.
+        `pinyin` consists of toned syllables, joined within each word; words are separated by spaces. The
+        level, noise and words_per_minute of the voice are not used.
         """
         name = f"cmn-latn-pinyin+{voice.variant}"
         if self._library.espeak_SetVoiceByName(name.encode()) != 0:

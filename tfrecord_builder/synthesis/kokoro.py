@@ -44,9 +44,8 @@ _LETTERS = (
     "a=ˈA b=bˈi c=sˈi d=dˈi e=ˈi f=ˈɛf g=ʤˈi h=ˈAʧ i=ˈI j=ʤˈA k=kˈA l=ˈɛl m=ˈɛm "
     "n=ˈɛn o=ˈO p=pˈi q=kjˈu r=ˈɑɹ s=ˈɛs t=tˈi u=jˈu v=vˈi w=dˈʌbju x=ˈɛks y=wˈI z=zˈi"
 )
-_TABLES = [
-    dict(pair.split("=") for pair in table.split()) for table in (_INITIALS, _FINALS, _TONES, _LETTERS)
-]
+_ALL = (_INITIALS, _FINALS, _TONES, _LETTERS)
+_TABLES = [dict(pair.split("=") for pair in table.split()) for table in _ALL]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +64,7 @@ class KokoroEngine(prompts.SpeechEngine):
     seed: int
     model_dir: str
     library = "onnxruntime"
-    prompts_per_process = 50  # two minutes of work, the most that an interruption can lose
+    prompts_per_process = 50  # about two minutes of work, which an interruption can lose
     default_prefix = "z"
 
     def __post_init__(self):

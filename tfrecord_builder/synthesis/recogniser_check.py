@@ -1,4 +1,4 @@
-"""Checks recordings with an exported SavedModel: finds those whose recognised pinyin is not as labelled."""
+"""Checks recordings with an exported SavedModel, by comparing the recognised pinyin with the labels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Writes a synthesised corpus: first the settings, then the recordings, and finally the manifest.
 
-building.engines distributes units of recordings to workers; a unit contains prompts by one speaker. Only the
-plan determines which prompts a unit contains. Speech synthesisers keep hidden state, so each unit is
-synthesised in its own process.
+building.engines distributes units of recordings to workers. A unit contains prompts by one speaker; which
+prompts depends only on the plan. Speech synthesisers keep hidden state, so each unit gets its own process.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class PromptWriter(resumable.UnitWriter):
         return prompts.fingerprint(unit.prompts, self.engine)
 
     def find_finished(self, unit: PromptUnit) -> Optional[resumable.ShardReceipt]:
-        """Returns a unit's ShardReceipt, or None unless all recordings exist and have the listed sizes."""
+        """Returns a finished unit's ShardReceipt; None if a recording is missing or has the wrong size."""
         receipt = super().find_finished(unit)
         with contextlib.suppress(OSError, ValueError):
             sizes = [os.path.getsize(prompt.recording(self.output_dir)) for prompt in unit.prompts]

@@ -124,8 +124,8 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
 def _segment(text: str, transcript: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
     """Returns the text as it is spoken, and its phrases segmented into words.
 
-    The spoken text is the text itself, if necessary with its numbers in hanzi. If the phrases of neither are
-    the transcript, it is the transcript.
+    The spoken text is the text, if necessary with its numbers in hanzi, or the transcript if the phrases of
+    both texts differ from it.
     """
     for spoken in (text, numerals.read(text)):
         phrases = normalisation.split_phrases(spoken)

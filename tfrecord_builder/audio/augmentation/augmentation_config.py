@@ -68,9 +68,8 @@ class AugmentationConfig(config_flags.Checked):
                 "pass, for example, --speed_perturb_factors=0.9,1.0,1.1."
             )
         self._check_snr()
-        changes = [
-            f"--{name}" for name in ("rir_dir", "noise_dir", "volume_db", "codecs") if getattr(self, name)
-        ]
+        flags = ("rir_dir", "noise_dir", "volume_db", "codecs")
+        changes = [f"--{name}" for name in flags if getattr(self, name)]
         if changes and not self.augmented_copies:
             raise errors.UserError(
                 f"{', '.join(changes)} cannot have any effect, because --augmented_copies is 0; "

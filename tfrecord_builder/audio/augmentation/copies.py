@@ -68,15 +68,15 @@ class Sources:
     noises: tuple[Source, ...] = ()
 
     def describe(self, config: augmentation_config.AugmentationConfig) -> list:
-        """Returns, as JSON, what copies depend on: the settings and the recordings' names and signatures."""
+        """Returns the settings and the names and signatures of the recordings, as values for JSON."""
         groups = (self.rirs, self.noises)
-        rirs, noises = ([[source.name, *source.signature] for source in group] for group in groups)
-        return [dataclasses.asdict(config), [rirs, noises]]
+        described = [[[source.name, *source.signature] for source in group] for group in groups]
+        return [dataclasses.asdict(config), described]
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """The changes that make a copy, as plain values, so Variant(**dataclasses.asdict(variant)) == variant.
+    """The changes that make a copy; the values are JSON values, because variants are stored as JSON.
 
     Attributes:
         speed: speed factor; 0.9 is slower and lower in pitch.
@@ -129,7 +129,7 @@ def list_variants(
 ) -> list[Variant]:
     """Returns the copies of an utterance; the unchanged copy, if included, comes first.
 
-    Raises UserError if there is augmentation and the utterance id looks like that of a copy.
+    Raises UserError if copies are made and the utterance id looks like the id of a copy.
     """
     mark = copy_ids.COPY.search(utterance_id)
     if mark and not config.is_plain:

@@ -46,7 +46,10 @@ def fetch(url: str, path: str, expected_bytes: int) -> None:
         except (ValueError, requests.TooManyRedirects) as error:  # redirects in circles or to file:// URLs
             raise _unexpected(url, f"a redirect that cannot be followed ({error})", "the archive") from error
         except (_RetryableError, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            reason = _reason(error)
+            cause: BaseException = error  # urllib3's own messages repeat the whole URL
+            while cause.__context__:
+                cause = cause.__context__
+            reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
         if _size(path) - before >= _RESET_BYTES:
             pauses = list(_PAUSES_SECONDS)
         if not pauses:
@@ -81,7 +84,7 @@ def _attempt(url: str, path: str, expected_bytes: int) -> None:
 
 
 def _check_response(response: requests.Response, url: str) -> None:
-    """Raises an error if the response is not a file; otherwise a login page could overwrite half a corpus."""
+    """Raises an error if the response is not a file, so that a login page cannot overwrite received data."""
     content_type = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     status = f"status {response.status_code} ({response.reason})"
     if response.status_code in _RETRIED_STATUS_CODES:
@@ -121,7 +124,7 @@ def _check_free_space(path: str, num_bytes: int) -> None:
 
 
 def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
-    """Writes the body to the file from `start` on; returns the new size, at most `most` plus one chunk."""
+    """Writes the body to the file from byte `start` on; returns its size, at most `most` plus one chunk."""
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,
@@ -132,13 +135,6 @@ def _receive(response: requests.Response, path: str, start: int, most: float) ->
             received += len(chunk)
             bar.update(len(chunk))
     return received
-
-
-def _reason(error: BaseException) -> str:
-    """Returns the original cause of a failed connection, because urllib3's messages repeat the whole URL."""
-    while error.__context__:
-        error = error.__context__
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _size(path: str) -> int:

@@ -34,7 +34,7 @@ _MAX_FOLDERS = 100  # maximum depth of nested folders
 
 
 def select_archives(corpus: archives.Corpus, parts: Sequence[str]) -> list[archives.Archive]:
-    """Returns the archives for `parts`, or all if `parts` is empty; raises UserError for unknown parts."""
+    """Returns the archives of `parts`, or all if `parts` is empty; raises UserError for unknown parts."""
     names = [archive.part for archive in corpus.archives]
     unknown = sorted(set(parts) - set(names))
     if unknown:
@@ -159,7 +159,7 @@ def unpack(archive: str, directory: str) -> None:
     inner = [
         path
         for path in files.find_files(directory, (".tar.gz",))
-        if not os.path.basename(path).startswith(".")  # ._S0002.tar.gz, added by macOS, is no archive
+        if not os.path.basename(path).startswith(".")  # macOS adds files such as ._S0002.tar.gz
     ]
     for path in progress_bar.ProgressBar(inner, "unpacking inner archives", disable=not inner):
         with open(path, "rb") as file:
