@@ -1,4 +1,4 @@
-"""The arithmetic behind published figures: counts, errors, bars, and the data that both sides get."""
+"""Tests the calculations in the benchmarks: counts, error rates, limits, and the data given to both sides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 
 
-@pytest.mark.parametrize("noise_level", [0.0, 0.03])  # the peaks of the latter are 12 % of the tone's
+@pytest.mark.parametrize("noise_level", [0.0, 0.03])  # at 0.03, the noise peaks at 12 % of the tone's level
 def test_speech_begins_and_ends_where_it_is_louder_than_the_noise(noise_level):
     waveform = noise_level * np.random.default_rng(1).normal(size=32000)
     waveform[8000:24000] += np.sin(np.arange(16000))
@@ -50,7 +50,7 @@ def test_speech_begins_and_ends_where_it_is_louder_than_the_noise(noise_level):
     assert speech_bounds.find_speech(waveform, 16000) == pytest.approx((8000, 24000), abs=320)
 
 
-def test_recordings_without_silence_are_speech_as_a_whole():
+def test_a_recording_without_silence_is_all_speech():
     assert speech_bounds.find_speech(np.sin(np.arange(16000)), 16000) == (0, 16000)
 
 
@@ -65,7 +65,7 @@ def test_bars_say_whether_they_are_met(capsys):
 
 
 class Losses:
-    """Makes training steps of given losses and a gradient norm of 2."""
+    """Simulates training steps with the given losses and a gradient norm of 2."""
 
     def __init__(self, *losses):
         self.losses = list(losses)
@@ -93,22 +93,14 @@ def test_loops_take_turns_and_the_first_round_does_not_count():
 @pytest.mark.parametrize(
     ("spec", "cores", "message"),
     [
-        (
-            "torch",
-            {3},
-            "benchmarks: this process may use only one core; run the benchmark where it may use two",
-        ),
-        (
-            None,
-            {3, 5},
-            "benchmarks: the peer PyTorch is not installed; run python -m pip install -r benchmarks/req",
-        ),
+        ("torch", {3}, "this process may use only one core; run the benchmark where it may use two"),
+        (None, {3, 5}, "the peer PyTorch is not installed; run python -m pip install -r benchmarks/req"),
     ],
 )
 def test_what_is_missing_is_named(monkeypatch, spec, cores, message):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
-    with pytest.raises(errors.UserError, match=message):
+    with pytest.raises(errors.UserError, match=f"^benchmarks: {message}"):
         machine.check("torch", "PyTorch")
 
 
@@ -120,9 +112,9 @@ def test_a_benchmark_runs_with_one_core_and_then_with_two(monkeypatch):
         return subprocess.CompletedProcess(command, returncode=len(commands) % 2)
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert machine.run_on_cores("benchmarks.x", real_time.BenchmarkConfig(rounds=3), None) == 1, (
-        "the first one has failed"
-    )
+    assert (
+        machine.run_on_cores("benchmarks.x", real_time.BenchmarkConfig(rounds=3), None) == 1
+    )  # the first failed
     started = ["-m", "benchmarks.x", "--rounds=3"]
     assert commands == [[*started, "--num_cores=1"], [*started, "--num_cores=2"]]
 
@@ -159,7 +151,7 @@ def test_skipped_blanks_change_no_text():
     assert np.median(blank[:, [0, 1, 3, 4]]) > 0.99 and np.median(blank[:, 2::5]) < 0.5
     whole, skipping = (decoding.build_ours(30, limit) for limit in (1.0, 0.99))
     assert whole(log_probs) == skipping(log_probs)
-    assert np.mean([len(text) for text in whole(log_probs)]) > 3  # of four frames with tokens
+    assert np.mean([len(text) for text in whole(log_probs)]) > 3  # four frames have tokens
 
 
 def test_texts_of_decoders_are_compared_with_the_first(capsys):
@@ -321,7 +313,9 @@ def test_errors_of_the_installed_input_methods(tmp_path, monkeypatch, capsys):
     path.write_text("hanzi\tpinyin\n你好\tni3 hao3\n你\tni3\n", encoding="utf-8")
     assert input_methods.main([str(path)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[1] == "  one              66.67 %       2 errors"  # 好 is 号, 号 inserted
+    assert (
+        printed.out.splitlines()[1] == "  one              66.67 %       2 errors"
+    )  # 号 for 好, 号 inserted
     missing = "other: not installed: package0 of Debian; run apt-get install package0."
     assert printed.err.splitlines()[0] == missing
     monkeypatch.setattr(peers, "INPUT_METHODS", {"other": methods["other"]})
@@ -329,22 +323,21 @@ def test_errors_of_the_installed_input_methods(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("rows", "message"),
     [
         (
-            "hanzi\tpinyin\n你好。\tni3 hao3\n",
+            ["你好。\tni3 hao3\n"],
             "dev.tsv: line 2: 3 characters, but 2 syllables; write one syllable for each",
         ),
-        ("hanzi\tpinyin\n", "dev.tsv has no sentences below its first line; pass another"),
+        ([], "dev.tsv has no sentences below its first line; pass another"),
         (None, "input_methods: no file was passed; pass at least one DEV.tsv"),
     ],
 )
-def test_files_without_sentences_are_refused(tmp_path, text, message):
+def test_files_without_sentences_are_refused(tmp_path, rows, message):
     path = tmp_path / "dev.tsv"
-    if text:
-        path.write_text(text, encoding="utf-8")
+    path.write_text("".join(["hanzi\tpinyin\n", *(rows or [])]), encoding="utf-8")
     with pytest.raises(errors.UserError, match=message):
-        input_methods.main([str(path)] if text else [])
+        input_methods.main([] if rows is None else [str(path)])
 
 
 @pytest.mark.parametrize("row", ["lv4 lv4 lv", "lü4 lv4 lv", "lu:4 lv4 lv", "lue4 lve4 lve", "de5 de5 de"])
@@ -360,7 +353,7 @@ def test_separators_stand_where_syllables_could_be_others(entered):
 
 
 def test_long_lines_are_entered_in_parts_that_overlap():
-    """The proposal for a part is its number, so that the sentence shows which part each hanzi is from."""
+    """The proposal for each part consists of its number, which shows which part a hanzi comes from."""
     letters, entered = "bidijiliminipiqitixi" * 2 + "bidijili", []  # 24 syllables; 19 are 38 letters
 
     def propose(part):
@@ -406,13 +399,13 @@ def test_clips_are_files_joined_until_they_are_long_enough(tmp_path):
 
 
 def test_growth_of_memory():
-    """60 MB of warming up, then 2 MB in 10 s: with 50 requests per second 4 MB per 1,000."""
+    """After a warm-up of 60 MB, memory grows by 2 MB in 10 s; at 50 requests/s, that is 4 MB per 1,000."""
     memory = process.Memory()
     memory.samples = [(second, 100 + 6.0 * second) for second in range(10)]
     memory.samples += [(second, 160 + 0.2 * (second - 10)) for second in range(10, 20)]
     assert memory.growth(50) == pytest.approx(4)
     before = process.read_resident_mb(os.getpid())
-    with mmap.mmap(-1, 50_000_000) as ballast:  # new pages, unlike an array's, which freed memory may hold
+    with mmap.mmap(-1, 50_000_000) as ballast:  # an array could reuse freed memory instead of new pages
         for page in range(0, len(ballast), mmap.PAGESIZE):
             ballast[page] = 1
         after = process.read_resident_mb(os.getpid())
@@ -434,7 +427,7 @@ def test_bars_of_serving_take_the_throughput_that_is_nearer():
 
 
 def test_operations_of_a_training_step_are_counted():
-    """One utterance of 8 frames and 4 bins; counted by hand."""
+    """Compares the count for one utterance with 8 frames and 4 bins with a count by hand."""
     batch = work.Batch(np.zeros([1, 8, 4]), np.array([8]), np.zeros([1, 2]), np.array([2]))
     sizes = {"encoder_layers": 1, "encoder_units": 10, "encoder_inner_units": 20, "attention_heads": 1}
     config = config_lib.AcousticConfig(**sizes, conv_kernel_size=3, subsampling_channels=5)
@@ -450,7 +443,7 @@ def test_operations_of_a_training_step_are_counted():
 
 
 def write_corpus(directory, *rows):
-    """Writes a corpus of (text, pinyin, seconds); returns its directory."""
+    """Writes a corpus with one recording per row (text, pinyin, seconds); returns its directory."""
     utterances = []
     for number, (text, pinyin, seconds) in enumerate(rows):
         path = str(directory / f"{number}.wav")
@@ -469,7 +462,7 @@ def test_recordings_are_chosen_evenly_and_resampled(tmp_path):
         ("去", "", 2.5),
     ]
     found = transcription.read_recordings(write_corpus(tmp_path, *rows), 2, sample_rate=16000)
-    assert [os.path.basename(each.path) for each in found] == ["0.wav", "3.wav"]  # of 0, 2, 3, 4
+    assert [os.path.basename(each.path) for each in found] == ["0.wav", "3.wav"]  # 1.wav has no labels
     assert [each.num_labels for each in found] == [2, 1]
     assert [each.waveform.shape for each in found] == [(16000,), (32000,)]
 

@@ -1,4 +1,4 @@
-"""The GPU check: how it judges losses, devices and child processes, and what it runs again."""
+"""Tests the GPU check: its verdicts on losses, devices and child processes, and what it runs again."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_child_that_hangs_or_dies_is_explained(code, limit, problem, tmp_path)
 
 
 def test_the_language_model_can_learn_its_hanzi(tmp_path):
-    """Each reading has two hanzi, and the syllable before decides."""
+    """Each syllable can stand for two hanzi; the previous syllable determines which one."""
     gpu_check_data.write_corpus(str(tmp_path), gpu_check_data.CORPORA["data"])
     hanzi = {}
     for row in (tmp_path / "manifest.tsv").read_text(encoding="utf-8").splitlines()[1:]:
@@ -102,7 +102,7 @@ PEAK = '{"bytes": 1073741824, "kind": "GPU memory"}'
 
 
 class Machine:
-    """Answers for the child processes: problem and log of facts, build, and trainings by name."""
+    """Replaces the child processes; `answers` maps the name of each process to its problem and log."""
 
     def __init__(self, monkeypatch, losses=None, **answers):
         self.answers, self.asked = {"facts": ("", DEVICES), **answers}, []
@@ -123,7 +123,7 @@ def make_checks(tmp_path, limit=60):
 
 
 def train(tmp_path, *names):
-    """Checks the devices and the data, then trains; returns the lines of the trainings."""
+    """Checks devices and data, then trains; returns the result lines of the trainings."""
     made = make_checks(tmp_path)
     lines = made.run()
     assert [next(lines).result, next(lines).result] == ["pass", "pass"]
@@ -177,13 +177,13 @@ def test_a_check_that_was_cut_off_goes_on_with_what_has_not_passed(monkeypatch, 
     machine.asked.clear()
     assert [line.result for line in train(tmp_path, *names)] == ["pass", "pass"]
     assert machine.asked == ["facts", "m, two CPU replicas"] and not partial.exists()
-    machine.answers["facts"] = ("", DEVICES.replace("2.21.0", "2.15.1"))  # forgets what has passed
+    machine.answers["facts"] = ("", DEVICES.replace("2.21.0", "2.15.1"))  # makes earlier results invalid
     machine.asked.clear()
     train(tmp_path, "CPU")
     assert machine.asked == ["facts", "data", "long_data", "m, CPU"]
 
 
-def test_what_the_limit_leaves_no_time_for_does_not_run(monkeypatch, tmp_path):
+def test_nothing_runs_after_the_time_limit(monkeypatch, tmp_path):
     Machine(monkeypatch)
     assert [line.result for line in make_checks(tmp_path, limit=0.0).run()] == ["not run: the limit is over"]
 
@@ -199,7 +199,7 @@ def test_the_parts_of_a_gpu_are_in_the_settings_of_the_session(monkeypatch):
     config_lib = measured_train.tf.config
     monkeypatch.setattr(config_lib, "list_physical_devices", lambda kind: ["the GPU"])
     monkeypatch.setattr(config_lib, "set_logical_device_configuration", lambda *args: made.append(args))
-    for name in ("build_strategy", "session_config"):  # which split replaces
+    for name in ("build_strategy", "session_config"):  # restores what `split` replaces
         monkeypatch.setattr(strategies, name, getattr(strategies, name))
     measured_train.split(2)
     ((gpu, parts),) = made

@@ -1,4 +1,4 @@
-"""Each benchmark starts, on data so small that its figures mean nothing."""
+"""Each benchmark runs on data that are too small for meaningful results."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import paths
 import pytest
 import soundfile
 
-# Name, packages of peers, and the smallest flags; the fixture `places` makes what {} stands for. If a package
-# is missing, the benchmark shows --help.
+# Name, packages that the benchmark compares with, and flags for the smallest run; the fixture `places`
+# creates the files for names in braces. If a package is missing, only --help is run.
 _STARTS = """
 alignment [ctc_segmentation] --help
 boundaries [espeakng_loader] --help
@@ -71,22 +71,16 @@ def audio_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def data_dir(audio_dir, tmp_path_factory):
-    """Records of these recordings, with features like those of the tiny export."""
+    """Records of these recordings, with the feature settings of the tiny export."""
     path = tmp_path_factory.mktemp("built") / "data"
-    flags = [
-        "--corpus=manifest",
-        f"--corpus_dir={audio_dir}",
-        f"--output_dir={path}",
-        "--num_shards=1",
-        "--num_mel_bins=20",
-    ]
-    assert start("tfrecord_builder.build", flags).returncode == 0
+    flags = f"--corpus=manifest --corpus_dir={audio_dir} --output_dir={path} --num_shards=1 --num_mel_bins=20"
+    assert start("tfrecord_builder.build", flags.split()).returncode == 0
     return path
 
 
 @pytest.fixture
 def places(request, tmp_path):
-    """Returns a function that makes what a placeholder stands for."""
+    """Returns a function that creates the file or directory for a name in braces, and returns its path."""
 
     def make(name):
         if name == "export":
@@ -122,12 +116,12 @@ def test_it_starts(name, places):
     words = [word.format_map(Places(places)) for word in flags.split()]
     done = start(f"benchmarks.{name}", words)
     assert "Traceback" not in done.stderr and done.stdout, done.stderr
-    assert done.returncode in (0, 1), done.stderr  # 1: a bar is missed
+    assert done.returncode in (0, 1), done.stderr  # 1: a result misses its limit
     assert "apart by millionths" not in "".join(each for each in done.stdout.splitlines() if "FAIL" in each)
 
 
 class Places(dict):
-    """Makes only those places that a command names."""
+    """Creates only the files and directories that a command names."""
 
     def __init__(self, make):
         super().__init__()

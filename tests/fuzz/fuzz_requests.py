@@ -1,11 +1,11 @@
-"""Coverage-guided fuzzing of what reads requests: JSON, forms, uploaded audio, WAV files in the graph.
+"""Coverage-guided fuzzing of the code that reads requests: JSON, forms, uploaded audio, WAV in the graph.
 
     python -m pip install atheris==3.0.0
     python tests/fuzz/fuzz_requests.py [CORPUS_DIR] -max_total_time=600
 
-The first byte of an input chooses the reader. A reader may refuse with one of our sentences; any other
-exception, or a crash, ends the run and leaves the input in a file. It begins with seeds, which are written
-into CORPUS_DIR if there is one, where what is found stays. The flags are those of libFuzzer.
+The first byte of an input selects the reader. A reader may raise ApiError or UserError; any other exception,
+or a crash, ends the run and writes the input to a file. Seeds and new inputs are kept in CORPUS_DIR, if it is
+passed. All flags are libFuzzer's.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ import hostile_requests
 import wav_files
 
 _RATE = 16000
-# Signatures of an export without its graph.
 FRONTEND = frontend.FrontendConfig()
 _HOTWORDS = {"hotwords": (tf.string, [None])}
-_SIGNATURES = {
+_SIGNATURES = {  # serving signatures of an export
     "serving_default": {"wav_bytes": (tf.string, [None])},
     "waveform": {"waveform": (tf.float32, [None, None]), "num_samples": (tf.int32, [None])},
     "features": {"fbank": (tf.float32, [None, None, 80]), "num_frames": (tf.int32, [None])},
@@ -72,7 +71,7 @@ def read_json(body: bytes) -> None:
 
 
 def read_form(body: bytes) -> None:
-    """The first line is the boundary."""
+    """Reads a form; the first line of `body` is the boundary."""
     boundary, _, rest = body.partition(b"\n")
     content_type = f"multipart/form-data; boundary={boundary.decode('latin-1')}"
     asyncio.run(openai_request.parse(rest, {"content-type": content_type}))
@@ -102,7 +101,7 @@ READERS = (read_json, read_form, read_upload, read_wav_seconds, read_wav)
 
 
 def test_one_input(data: bytes) -> None:
-    """Calls the reader of the first byte with the others."""
+    """Calls the reader that the first byte selects with the remaining bytes."""
     if data:
         try:
             READERS[data[0] % len(READERS)](data[1:])
@@ -111,14 +110,14 @@ def test_one_input(data: bytes) -> None:
 
 
 def write_seeds(directory: pathlib.Path) -> None:
-    """Writes one file for each request that every reader should know."""
+    """Writes one file for each seed."""
     directory.mkdir(parents=True, exist_ok=True)
     for index, (reader, body) in enumerate(list_seeds()):
         (directory / f"seed-{index}").write_bytes(bytes([READERS.index(reader)]) + body)
 
 
 def list_seeds() -> list:
-    """Returns readers with inputs that they accept."""
+    """Returns (reader, an input that it accepts) for each seed."""
     wave = np.random.default_rng(3).normal(0, 0.1, 400)
     files = [wav_files.encode(wave, subtype=subtype) for subtype in ("PCM_16", "PCM_24", "FLOAT", "ALAW")]
     files += [wav_files.encode(wave, container=container) for container in ("FLAC", "WAVEX", "RF64")]

@@ -1,4 +1,4 @@
-""".ci/run: the demo, the tests with every Python, their results and the sum; what fails, fails it."""
+"""Tests .ci/run, which runs the demo and the tests with each Python version and prints the totals."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import paths
 import pytest
 import scripts
 
-# Two runs for one Python, as pytest -q ends them.
+# Last lines of `pytest -q`; PASSED contains two runs.
 PASSED = "12 passed, 2 skipped, 5 warnings in 3.21s\n.\n3 passed, 1 skipped in 61.00s (0:01:01)"
 FAILED = "2 failed, 10 passed, 1 error in 3.21s"
-# Notes its words; prints the file of its Python, except for the demo and an installation.
+# A fake make: logs its arguments and, for tests, prints the file named after its argument PYTHON=...
 MAKE = """echo "$@" >> words
 [ "$1" != test-all ] || echo "$TESTS_END" > tests_end
 case "$1" in
@@ -42,7 +42,7 @@ def run(clone, **variables):
     return subprocess.run(["bash", clone / ".ci/run"], env=environment, capture_output=True, text=True)
 
 
-# Passed, failed and skipped, of CPython 3.11, of 3.13 and of all four.
+# `counts` are the numbers of passed, failed and skipped tests with CPython 3.11, with 3.13 and with all four.
 @pytest.mark.parametrize(
     "first, last, code, counts",
     [
@@ -54,7 +54,7 @@ def run(clone, **variables):
     ],
     ids=["passed", "failed on the first", "failed on the last", "no such Python", "no tests"],
 )
-def test_runs_every_python_and_ends_with_the_sum(clone, first, last, code, counts):
+def test_runs_every_python_and_prints_the_totals(clone, first, last, code, counts):
     (clone / "PYTHON=python3.11").write_text(f"{first}\n")
     (clone / "PYTHON=python3.13").write_text(f"{last}\n")
     done = run(clone)
@@ -80,19 +80,18 @@ def test_runs_every_python_and_ends_with_the_sum(clone, first, last, code, count
     assert done.stderr == (none_passed if counts[1] == (0, 0, 0) else "")
 
 
-def test_a_demo_that_fails_fails_it_and_keeps_no_test_from_running(clone):
+def test_a_failed_demo_is_a_failure_but_all_tests_run(clone):
     (clone / "no_demo").touch()
     done = run(clone)
     assert done.returncode == 1 and done.stdout.splitlines()[-1] == "56 passed, 0 failed, 0 skipped"
 
 
-def test_the_long_tests_of_the_newest_python_need_40_minutes(clone):
+def test_the_long_tests_are_skipped_50_minutes_after_the_start(clone):
     done = run(clone, SECONDS="3001")
     assert "CPython 3.13: without the long tests, 50 minutes after the start" in done.stdout
     words = (clone / "words").read_text().splitlines()
-    assert [line.split()[0] for line in words if "installed-dev" not in line] == (
-        ["demo", "test-all", "test", "test", "test"]
-    )
+    targets = [line.split()[0] for line in words if "installed-dev" not in line]
+    assert targets == ["demo", "test-all", "test", "test", "test"]
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "56 passed, 0 failed, 0 skipped"
 
 
@@ -124,10 +123,9 @@ def test_example_of_a_slow_test():
     """Does nothing; the test above runs it."""
 
 
-def test_says_that_it_has_no_user_of_its_own(clone):
-    assert run(clone).stdout.startswith(
-        "CPython 3.11: as somebody, without a user of its own (that needs root, "
-    )
+def test_without_root_the_tests_run_as_the_current_user(clone):
+    said = "CPython 3.11: as somebody, without a user of its own (that needs root, "
+    assert run(clone).stdout.startswith(said)
 
 
 @pytest.mark.skipif(
@@ -135,7 +133,7 @@ def test_says_that_it_has_no_user_of_its_own(clone):
     reason="not root, or no setpriv or CPython 3.11 of the system",
 )
 def test_as_root_a_user_without_privileges_runs_a_copy_of_the_clone(clone):
-    """In a home of its own; what make made in the clone is not copied, and nothing is left."""
+    """The copy is in a temporary home, and contains no environment or demo that make created in the clone."""
     (clone / "bin/id").unlink()
     user = 'id -un; pwd; echo "$HOME"; ls -A; touch "$HOME/mine" "$TMPDIR/mine" demo'
     scripts.write(clone, {"bin/make": f'[ "$1" = -C ] || exec {clone}/bin/other "$@"\ncd "$2" && {user}'})

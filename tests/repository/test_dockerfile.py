@@ -1,4 +1,4 @@
-"""The Dockerfile: linted by hadolint, what it copies is enough to run, and its arguments do what they say."""
+"""Tests the Dockerfile: hadolint accepts it, the files that it copies are enough, and its arguments work."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
 def instructions(name):
-    """The arguments of each instruction of a name."""
+    """Returns the arguments of every instruction with this name, such as RUN."""
     return re.findall(rf"(?m)^{name} (.*)$", DOCKERFILE.replace("\\\n", " "))
 
 
-def test_hadolint_has_nothing_against_it():
+def test_hadolint_finds_no_problem():
     command = [BIN / "hadolint", "--no-color", "--failure-threshold=style", "-"]
     done = subprocess.run(command, input=DOCKERFILE, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
@@ -62,7 +62,7 @@ def test_what_it_copies_passes_dockerignore_and_runs_alone(tmp_path):
     ],
 )
 def test_device_chooses_the_wheels_of_cuda(device, code, installed, said, tmp_path):
-    """Runs the shell of the second RUN with a pip that only notes what it is asked to install."""
+    """Runs the shell code of the second RUN with a fake pip that only logs its arguments."""
     scripts.write(tmp_path, {"pip": 'echo "$@" >> pip.log'})
     (tmp_path / "pip.log").touch()
     environment = {**os.environ, "PATH": f"{tmp_path}:{BIN}:/usr/bin:/bin", "DEVICE": device}

@@ -1,4 +1,4 @@
-"""Flags in --help; flags/<corpus>/*.flags: each parses, says why, and holds nothing that is the default."""
+"""Tests --help and flags/<corpus>/*.flags: the files parse, explain each flag and repeat no default value."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 FLAGS = program_flags.ROOT / "flags"
 FILES = [path.relative_to(FLAGS).as_posix() for path in paths.find_files("flags/**/*")]
-# With models of their own; the others only build.
+# Corpora with flag files for models; the others only have flags for the build.
 COMPLETE = {"aishell1", "demo", "manifest", "streaming", "thchs30", "whisper"}
 
 
@@ -30,7 +30,7 @@ def parsed(program_answers):
 def test_help_lists_the_flags_that_most_users_need(
     program_answers, module, num_headings, num_shown, num_flags
 ):
-    headings = program_answers[module]["headings"]  # none is empty
+    headings = program_answers[module]["headings"]
     others = headings.pop("Rarely needed")
     shown = sum(map(len, headings.values()))
     assert (len(headings), shown, shown + len(others)) == (num_headings, num_shown, num_flags)
@@ -51,14 +51,14 @@ def test_each_corpus_has_its_files():
 def test_parses_and_holds_differences_only(parsed, file):
     result = parsed[file]
     assert "error" not in result, result
-    assert result["words"] == []  # a line that is no flag would be left over
+    assert result["words"] == []  # otherwise, a line is not a flag
     _, needed = program_flags.OF_FLAG_FILES[pathlib.Path(file).name]
     names = {word[2:].partition("=")[0] for word in needed}
     values = {name: value for name, value in result["values"].items() if name not in names}
     assert values.get("model") == (None if file.endswith("build.flags") else repr(pathlib.Path(file).stem))
     same = {name for name, value in values.items() if value == result["defaults"][name]}
-    assert len(values) > len(same) and same <= {"corpus", "model"}  # those say what the file is for
-    assert 0.0005 < float(values.get("learning_rate", 0.001)) < 0.004  # no slip of the decimal point
+    assert len(values) > len(same) and same <= {"corpus", "model"}  # these may equal the default
+    assert 0.0005 < float(values.get("learning_rate", 0.001)) < 0.004  # finds a misplaced decimal point
     assert "learning_rate_batch_size" not in values
 
 

@@ -1,4 +1,4 @@
-"""What the contracts of pyproject.toml (`make lint`) cannot say about imports."""
+"""Rules for imports that the contracts in pyproject.toml (`make lint`) cannot express."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = paths.find_files(*(f"{package}/**/*.py" for package in PACKAGES))
 build_graph = functools.lru_cache(grimp.build_graph)
 
 
-def test_no_import_leads_back():
+def test_imports_form_no_circle():
     graph = build_graph(*PACKAGES, cache_dir=None)
     imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     graphlib.TopologicalSorter(imports).prepare()  # raises CycleError with the circle
@@ -30,8 +30,8 @@ def test_no_program_is_imported():
     assert [name for name in names if graph.find_modules_that_directly_import(name)] == []
 
 
-def test_packages_are_a_docstring_alone():
-    """So importing one loads no TensorFlow."""
+def test_init_files_contain_only_a_docstring():
+    """Importing a package must not load TensorFlow."""
     for path in FILES:
         if path.name == "__init__.py":
             (only,) = ast.parse(path.read_text(encoding="utf-8")).body

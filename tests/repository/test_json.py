@@ -1,4 +1,4 @@
-"""One loader of JSON, because json.loads raises RecursionError for deeply nested text."""
+"""JSON is parsed by config_json.parse, because json.loads raises RecursionError for deeply nested text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import paths
 
 LOADERS = {
     "tfrecord_builder/program/config_json.py": 1,
-    "estimator_asr/serving/server/tensorflow_request.py": 1,  # does not hold up other threads
+    "estimator_asr/serving/server/tensorflow_request.py": 1,  # must not block other threads
     "estimator_asr/serving/server/live_messages.py": 1,
     "estimator_asr/exporting/sample_client.py": 1,  # runs without this package
     "estimator_asr/demo/stages.py": 1,  # files that the demo itself has just written

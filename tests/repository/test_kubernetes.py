@@ -1,4 +1,4 @@
-"""The manifest in examples/, read as Kubernetes would: every pod gets a TF_CONFIG that the program takes."""
+"""Tests the Kubernetes manifest in examples/: every pod gets a TF_CONFIG that the program accepts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ every_job = pytest.mark.parametrize("name", JOBS)
 
 
 def pod_of(name):
-    """The specification of a job's pods, and of their one container."""
+    """Returns the specifications of a job's pods and of their only container."""
     pod = JOBS[name]["template"]["spec"]
     (container,) = pod["containers"]
     return pod, container
 
 
 def task_of(name, index):
-    """Runs the command of a pod up to the export, with the variables that Kubernetes would set."""
+    """Runs a pod's command up to `export TF_CONFIG`, with the variables that Kubernetes would set."""
     _, container = pod_of(name)
     assert [variable["name"] for variable in container["env"]] == ["CLUSTER", "TASK_TYPE"]
     export, program = container["args"][0].split(" && ")
@@ -49,10 +49,10 @@ def test_every_pod_gets_its_own_task_of_the_same_cluster():
 
 
 @every_job
-def test_the_addresses_are_those_that_jobset_gives_its_pods(name):
+def test_the_addresses_equal_the_host_names_of_the_pods(name):
     job, jobset = JOBS[name], DOCUMENTS["JobSet"]["metadata"]["name"]
     assert SPEC["network"]["enableDNSHostnames"]
-    assert job["completionMode"] == "Indexed"  # which sets JOB_COMPLETION_INDEX and the host names
+    assert job["completionMode"] == "Indexed"  # sets JOB_COMPLETION_INDEX and the host names
     assert job["completions"] == job["parallelism"]
     (port,) = pod_of(name)[1]["ports"]
     hosts = [f"{jobset}-{name}-0-{index}.{jobset}" for index in range(job["completions"])]
@@ -60,7 +60,7 @@ def test_the_addresses_are_those_that_jobset_gives_its_pods(name):
 
 
 @every_job
-def test_a_failure_starts_all_again_but_a_refusal_does_not(name):
+def test_a_crash_restarts_all_pods_but_a_user_error_does_not(name):
     policy, job, (pod, container) = SPEC["failurePolicy"], JOBS[name], pod_of(name)
     assert policy["maxRestarts"] > 0
     assert policy["rules"] == [{"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}]

@@ -1,4 +1,4 @@
-"""The Makefile finds a Python that runs, installs once, and says in one sentence what is missing."""
+"""Tests the Makefile: it finds a suitable Python, installs once, and says in one sentence what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNFIT = f"expected a {FROM_TO} that runs and has its venv module"
 
 
 def suitable(version):
-    """A Python that fits, and makes an environment whose pip only notes what it is asked to install."""
+    """Returns a fake Python of this version; in environments that it creates, pip only logs its arguments."""
     return f"""case "$1 $2" in
   "-c import pip") ;;
   "-c "*) echo "{version} $0" ;;
@@ -38,7 +38,7 @@ IN_PYENV = {f"a home/.pyenv/versions/{name}/bin/python": suitable(name[:4]) for 
 
 @pytest.fixture
 def house(tmp_path):
-    """A copy of what make reads, and a PATH with nothing but the tools that its recipes call."""
+    """Copies the files that make reads; its PATH contains only the tools that its recipes call."""
     for name in ("Makefile", "requirements.txt", "requirements-dev.txt"):
         shutil.copy(paths.ROOT / name, tmp_path)
     scripts.write(tmp_path, {"bin/uname": "echo Linux x86_64", **{f"bin/{name}": BROKEN for name in NAMES}})
@@ -82,11 +82,11 @@ def test_says_in_one_sentence_what_is_missing(house, programs, words, sentence):
 @pytest.mark.parametrize(
     "programs, words, chosen",
     [
-        ({"bin/python3.10": suitable("3.10")}, [], "3.10"),  # the other names do not run
+        ({"bin/python3.10": suitable("3.10")}, [], "3.10"),  # all other Pythons are broken
         ({**IN_PATH, "bin/python3": suitable("3.10")}, [], "3.12"),  # the newest
         ({"bin/python": suitable("3.10")}, [], "3.10"),
-        ({**IN_PATH, **INTEL_MAC}, [], "3.11"),  # the newest that has a TensorFlow there
-        (IN_PYENV, [], "3.12"),  # that no shim reaches, in a HOME with a space
+        ({**IN_PATH, **INTEL_MAC}, [], "3.11"),  # the newest with a TensorFlow for Intel Macs
+        (IN_PYENV, [], "3.12"),  # found without a shim, in a HOME with a space
         ({**PYTHON_3_11, **IN_PYENV}, [], "3.12"),
         ({**IN_PATH, **IN_PYENV}, ["PYTHON=python3.11"], "3.11"),
         ({**IN_PATH, **IN_PYENV}, ["PYTHON=python3.10"], "3.10"),
@@ -123,8 +123,8 @@ REFUSED = "make did not make it: delete it, or name another directory with VENV=
         ("3.10", "mine", {}, [], ""),
     ],
 )
-def test_replaces_what_make_made_and_nothing_else(house, version, marker, others, words, sentence):
-    """Python without a version does not run. A recent uv refuses a directory that is there."""
+def test_replaces_only_environments_that_make_created(house, version, marker, others, words, sentence):
+    """If `version` is empty, the environment's Python is broken. Recent uv refuses an existing directory."""
     scripts.write(house, {".venv/bin/python": suitable(version) if version else BROKEN, **others})
     (house / ".venv" / marker).touch()
     (house / ".venv" / "old").touch()
@@ -162,8 +162,8 @@ def test_an_installation_that_failed_is_tried_again_in_the_same_environment(hous
     assert len((house / "pip.log").read_text().splitlines()) == 2
 
 
-def test_the_makefile_takes_this_python_and_the_versions_that_it_names():
-    """By what it has a Python run to see whether it is suitable."""
+def test_the_makefile_accepts_this_python_and_the_versions_that_it_names():
+    """Runs the code that the Makefile uses to check a Python."""
     makefile = (paths.ROOT / "Makefile").read_text(encoding="utf-8")
     (probe,) = re.findall(r"(?ms)^PROBE = -c '(.*?)'$", makefile)
     probe = probe.replace("\\\n", "").replace("$(VERSIONS)", "3.13 3.12 3.11 3.10")

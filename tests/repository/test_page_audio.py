@@ -1,4 +1,4 @@
-"""How the pages mix channels, in Node."""
+"""Runs the pages' JavaScript code that mixes channels, in Node."""
 
 from __future__ import annotations
 

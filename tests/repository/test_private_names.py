@@ -1,4 +1,4 @@
-"""Private names of other packages: those of CONTRIBUTING.md alone."""
+"""Only the private names of other packages that CONTRIBUTING.md lists are used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGES = ("estimator_asr", "estimator_asr_runtime", "tfrecord_builder")
 
 
 def read_table() -> dict[str, set[str]]:
-    """Returns the names by file."""
+    """Returns the names listed in CONTRIBUTING.md for each file."""
     section = (paths.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n## Private names\n")[1]
     rows = re.compile(r"^\| (`.+`) \| `(.+)` \| \S.* \|$", re.MULTILINE)
     table = {}
@@ -54,12 +54,12 @@ def find_all(source: str) -> set[str]:
 
 
 def test_the_table_has_every_private_name_and_no_other():
-    """The code uses nearly every kind of private name, so this proves the checker too."""
+    """The code uses nearly every kind of private name, so this tests find_all too."""
     files = paths.find_files(*(f"{package}/**/*.py" for package in PACKAGES))
     names = {path.relative_to(paths.ROOT).as_posix(): find_all(path.read_text("utf-8")) for path in files}
     assert {file: used for file, used in names.items() if used} == read_table()
 
 
-def test_an_import_and_a_field_that_the_code_has_not_are_told_apart():
+def test_internal_imports_count_but_fields_of_own_classes_do_not():
     source = "import tensorflow.core.x\nclass Ours:\n    _x: int\n    def f(self):\n        return self._x"
     assert find_all(source) == {"tensorflow.core.x"}

@@ -1,6 +1,6 @@
-"""The number of comments and docstrings that nobody can understand without the code around them is limited.
+"""Limits the number of comments and docstrings that cannot be understood without the surrounding code.
 
-A finding is a hint: rewrite the sentence so that it names its subject, instead of dodging the pattern.
+If this test fails, rewrite the sentence so that it names its subject, instead of only avoiding the pattern.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import paths
 import pytest
 
 PACKAGES = ("estimator_asr", "estimator_asr_runtime", "tfrecord_builder")
-# A comment that begins so completes a sentence that is missing: "# of its parent".
+# Matches comments without a subject, such as "# of its parent".
 DANGLING = re.compile(
     r"#\s*(of|with|without|that|as|for|from|in|to|by|which|those|until|where|unless|than|else|or|and|but|at|on"
     r"|beside|before|after)\b",
     re.IGNORECASE,
 )
-# A docstring that begins so does not name what it describes: "Whether more has its turn."
+# Matches docstrings that do not name their subject, such as "Whether more has its turn."
 RIDDLE = re.compile(r"(What|Whether|Those|That|Which|How|As|Of)\b")
 MAX_FINDINGS = {"dangling": 10, "riddle": 5}
 

@@ -1,4 +1,4 @@
-"""Documentation: what each command in a code block names exists, and every link has a target."""
+"""Tests the documentation: commands use programs, flags and files that exist, and links have a target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IS_IMAGE = re.compile("estimator-asr(:gpu)?").fullmatch
 
 
 def list_commands(page: str) -> list[list[str]]:
-    """Returns the words of each command in the code blocks of a page, split at pipes and &&; no comments."""
+    """Returns the words of each command in a page's code blocks, split at pipes and &&, without comments."""
     lines = "".join(_BLOCK.findall(page)).replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.split(r"&&|\|\||[|;]", re.sub(r"^\s*\$ ", "", line))]
     split = [shlex.split(re.sub(r"[\[\]]", " ", part), comments=True) for part in parts if _IS_COMMAND(part)]
@@ -29,7 +29,7 @@ def list_commands(page: str) -> list[list[str]]:
 
 
 def find_faults(page: str, programs: dict[str, dict]) -> list[str]:
-    """Returns the faults in the commands of a page; programs are the answers of program_flags.ask_all."""
+    """Returns the faults in a page's commands; `programs` is the result of program_flags.ask_all."""
     return [fault for words in list_commands(page) for fault in _faults(words, programs)]
 
 
@@ -56,7 +56,7 @@ def _names(pattern, file):
 
 @functools.lru_cache
 def _ask_runtime() -> dict[str, dict]:
-    """Returns the flags of the program that has no absl; all take values."""
+    """Returns the flags of estimator_asr_runtime, which does not use absl; every flag needs a value."""
     module = "estimator_asr_runtime"
     command = [sys.executable, "-m", module, "--help"]
     shown = subprocess.run(command, capture_output=True, text=True, cwd=paths.ROOT, check=True).stdout
@@ -97,7 +97,7 @@ def test_commands_are_real_and_links_lead_to_files_and_headings(page, program_an
 
 @pytest.mark.parametrize("page", ["README.md", "BUILD.md", "docs/pretrained.md"])
 def test_the_export_is_evaluated_and_its_report_has_a_character_error_rate(page):
-    """An acoustic model alone writes syllables, so a report of it has no character error rate."""
+    """An acoustic model alone outputs syllables, so its report contains no character error rate."""
     commands = list_commands((ROOT / page).read_text(encoding="utf-8"))
     commands = [words for words in commands if words[0] == "python"]
     programs = [words[2] for words in commands]

@@ -1,4 +1,4 @@
-"""Paths in object stores: each flag of a path takes them, or refuses them before anything is made."""
+"""Tests paths in object stores: each flag for a path accepts them, or refuses them before work starts."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 from estimator_asr.pretrained import warm_start
 from tfrecord_builder import errors
 
-# Program: its flags of a path on a disk, and those of a path anywhere.
+# For each program, the flags for local paths only, and the flags for paths that may be in an object store.
 PATHS = {
     "estimator_asr.align": ("saved_model audio_dir text_dir pairs output_dir", "corpus_dir data_dir"),
     "estimator_asr.average": ("model_dir", ""),
@@ -41,7 +41,7 @@ PATHS = {
     "tfrecord_builder.synthesise": ("output_dir model check", "text_dir"),
     "tfrecord_builder.verify": ("", "data_dir"),
 }
-DEMO = ("estimator_asr.demo", "output_dir")  # of model directories
+DEMO = ("estimator_asr.demo", "output_dir")  # contains model directories
 EXPECTED = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "
     "such as gcloud storage cp or aws s3 cp"

@@ -1,4 +1,4 @@
-"""Pinned requirements: one version of each package for each Python, within the bounds of pyproject.toml."""
+"""Tests pinned requirements: one version of each package per Python, within the bounds in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LINES = itertools.chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-BOUNDS = [line for line in LINES if not line.startswith(PROJECT["name"])]  # extras of its own
+BOUNDS = [line for line in LINES if not line.startswith(PROJECT["name"])]  # without the project's own extras
 
 
 def read(name):
-    """The requirements of a file, without comments."""
+    """Returns the requirements in a file, without comments."""
     return re.findall(r"(?m)^(?!-r )[^#\n]+", (paths.ROOT / name).read_text(encoding="utf-8"))
 
 
 def choose(lines, python):
-    """Name and versions of each requirement of a Python."""
+    """Returns (name, allowed versions) for each requirement that applies to a Python version."""
     environment = {"python_version": python, "python_full_version": f"{python}.20", "extra": ""}
     parsed = map(requirements.Requirement, lines)
     chosen = [each for each in parsed if each.marker is None or each.marker.evaluate(environment)]
@@ -38,7 +38,7 @@ def choose(lines, python):
 
 
 def pins(python, *names):
-    """The version of each package. An address has none, and options that name a host do not parse."""
+    """Returns the version of each package; URLs and pip options are not accepted."""
     chosen = choose(itertools.chain(*map(read, names)), python)
     versions = {name: re.fullmatch(r"==([^,*]+)", str(specifier))[1] for name, specifier in chosen}
     assert len(versions) == len(chosen), "a package is pinned twice"
@@ -52,7 +52,7 @@ def test_pins_satisfy_the_bounds_of_the_package(python):
     assert {name: pinned.get(name) for name, bound in bounds if pinned.get(name, "0") not in bound} == {}
     run_time = {name for name, _ in choose(PROJECT["dependencies"], python)}
     assert run_time <= set(pins(python, "requirements.txt"))
-    # A package that another Python alone needs is not pinned; torch comes with Lhotse.
+    # Packages that only other Python versions need are not pinned; torch is needed by Lhotse.
     others = {utils.canonicalize_name(requirements.Requirement(line).name) for line in BOUNDS}
     assert set(pinned) & others == {name for name, _ in bounds}
     assert ("torch" in pinned) == ("lhotse" in pinned)

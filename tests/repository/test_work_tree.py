@@ -1,4 +1,4 @@
-"""What a work tree holds besides the project (a demo, notebooks, data) changes no test and no lint."""
+"""Untracked files in a work tree (a demo, notebooks, data) do not change the results of tests and linters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ import paths
 import pytest
 
 OURS = ("README.md", "flags/demo/build.flags", "estimator_asr/page/a.html", "estimator_asr/train.py")
-THEIRS = (
-    *("NOTES.md", "flags/mine/build.flags", "estimator_asr/.ipynb_checkpoints/train-checkpoint.py"),
-    *(
-        "demo/text/report.html",
-        ".venv/lib/a.py",
-        "notebooks/a.ipynb",
-        "data/a.py",
-        "build/lib/estimator_asr/a.py",
-    ),
-)
+THEIRS = """
+    NOTES.md flags/mine/build.flags estimator_asr/.ipynb_checkpoints/train-checkpoint.py demo/text/report.html
+    .venv/lib/a.py notebooks/a.ipynb data/a.py build/lib/estimator_asr/a.py
+    """.split()
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def find(*patterns):
     return [path.relative_to(paths.ROOT).as_posix() for path in paths.find_files(*patterns)]
 
 
-def test_git_says_which_files_belong_to_the_project(tree):
+def test_only_tracked_files_are_found(tree):
     for words in (["init", "-q"], ["add", *OURS]):
         subprocess.run(["git", *words], cwd=tree, check=True)
     assert find("**/*") == sorted(OURS)
@@ -42,13 +36,13 @@ def test_git_says_which_files_belong_to_the_project(tree):
 
 
 @pytest.mark.parametrize("has_git", [True, False])
-def test_without_a_repository_the_patterns_say_it(tree, monkeypatch, has_git):
+def test_without_a_repository_all_matching_files_are_found(tree, monkeypatch, has_git):
     if not has_git:
         monkeypatch.setenv("PATH", str(tree))
     assert find("estimator_asr/**/*.html", "flags/demo/*") == sorted(OURS[1:3])
 
 
-def test_ruff_checks_the_code_of_the_project_alone(tree):
+def test_ruff_checks_only_the_code_of_the_project(tree):
     (tree / "pyproject.toml").write_bytes((paths.SUPPORT.parent.parent / "pyproject.toml").read_bytes())
     command = [sys.executable, "-m", "ruff", "check", "--show-files", "."]
     listed = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Directories and files of the repository, and the programs of the tests."""
+"""Directories and files of the repository, and the programs in tests/support."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import subprocess
 SUPPORT = pathlib.Path(__file__).resolve().parent
 ROOT = SUPPORT.parent.parent
 _FOLDERS = sorted(path for path in SUPPORT.iterdir() if path.is_dir())
-PYTHONPATH = os.pathsep.join(map(str, (ROOT, SUPPORT, *_FOLDERS)))  # for the programs of this folder
+PYTHONPATH = os.pathsep.join(map(str, (ROOT, SUPPORT, *_FOLDERS)))  # for the programs in tests/support
 
 
 def find_files(*patterns: str) -> list[pathlib.Path]:
-    """Returns the files of the project that match a pattern such as "flags/*/*.flags", sorted.
+    """Returns the tracked files that match one of the patterns, such as "flags/*/*.flags", sorted.
 
-    Git says which files those are, because a work tree may also hold a demo, data, notebooks or a build.
-    Without git (in an unpacked archive or an image), every file that matches counts.
+    A work tree may also contain a demo, data, notebooks or a build. Without git (in an unpacked archive or an
+    image), all matching files are returned.
     """
     tracked = _list_tracked(ROOT)
     found = {path for pattern in patterns for path in ROOT.glob(pattern) if path.is_file()}
@@ -34,6 +34,5 @@ def _list_tracked(root: pathlib.Path) -> frozenset[pathlib.Path]:
 
 
 def script(name: str) -> pathlib.Path:
-    """Returns the path of a program in a folder of tests/support."""
     (path,) = SUPPORT.glob(f"*/{name}")
     return path

@@ -1,7 +1,7 @@
-"""What the command-line programs accept, asked of the programs themselves in one process of its own.
+"""Finds out which flags and values the command-line programs accept, in a separate process.
 
-A program defines its flags on absl's one global list, so each is asked in turn and its flags are taken off
-again.
+All programs define their flags in absl's global list, so the flags of one program are removed before the next
+program defines its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 import paths
 
 ROOT = paths.ROOT
-# File -> its program, and what that program needs besides.
+# For each flag file, the program that reads it and the other flags that the program needs.
 OF_FLAG_FILES = {
     "build.flags": ("tfrecord_builder.build", ["--corpus_dir=CORPUS", "--output_dir=DATA"]),
     "acoustic.flags": ("estimator_asr.train", ["--data_dir=DATA", "--model_dir=AM"]),
@@ -22,9 +22,8 @@ OF_FLAG_FILES = {
     "punctuation.flags": ("estimator_asr.train", ["--data_dir=MARKS", "--model_dir=PM"]),
 }
 
-# Of the stores that files.py knows, and of one that it does not.
 PATTERNS = "[]*?\\"
-URLS = ("gs://bucket/a", "s3://bucket/a", "hdfs://host/a")
+URLS = ("gs://bucket/a", "s3://bucket/a", "hdfs://host/a")  # files.py does not support hdfs
 
 _ASK = """
 import json, runpy, sys
@@ -79,17 +78,17 @@ print(json.dumps({module: ask(module, of_module, urls) for module, of_module in 
 
 
 def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
-    """Parse command lines as their programs would, without running anything.
+    """Parses command lines as the programs would, without running them.
 
     Args:
-      commands: module -> any name -> command line after the module.
+      commands: module -> any name -> arguments after the module.
 
     Returns:
-      module -> {"flags": flag -> whether it is a switch,
+      module -> {"flags": flag -> True if it needs no value,
                  "headings": heading in --helpfull -> its flags,
                  "parsed": name -> {"error": ...} or {"words", "values", "defaults"},
-                 "patterns": flag -> what is said to a path with each of PATTERNS, or None,
-                 "remote": flag -> what is said to each of URLS, or None}.
+                 "patterns": flag -> the error for a path with each character of PATTERNS, or None,
+                 "remote": flag -> the error for each of URLS, or None}.
     """
     asked = json.dumps([commands, URLS, PATTERNS])
     command = [sys.executable, "-c", _ASK]
@@ -99,7 +98,7 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
 
 
 def programs() -> tuple[str, ...]:
-    """The modules of the house that are command-line programs."""
+    """Returns the modules that are command-line programs."""
     modules = []
     for path in paths.find_files("tfrecord_builder/**/*.py", "estimator_asr/**/*.py"):
         if "    program.run(" in path.read_text(encoding="utf-8"):
@@ -109,7 +108,7 @@ def programs() -> tuple[str, ...]:
 
 
 def ask_all() -> dict[str, dict]:
-    """Returns the answers of all programs, who also parse the flag files that are theirs."""
+    """Returns the answers of all programs, including the results of parsing their flag files."""
     commands = {module: {} for module in programs()}
     for path in paths.find_files("flags/**/*.flags"):
         program, needed = OF_FLAG_FILES[path.name]

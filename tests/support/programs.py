@@ -1,7 +1,7 @@
-"""Runs a program in a process of its own, forked from one that has loaded TensorFlow: that saves two seconds.
+"""Runs a program in a process that is forked from one with TensorFlow loaded, which saves two seconds.
 
-What depends on how a process begins or ends (signals, limits, what TensorFlow reads of the environment when
-loading) is tested by subprocess.
+Tests that depend on how a process starts or ends (signals, limits, variables that TensorFlow reads when it is
+loaded) use subprocess instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unittest import mock
 import paths
 
 ROOT = str(paths.ROOT)
-# As programs have it; read when TensorFlow loads.
+# Set before TensorFlow is loaded, as the programs do.
 _ENVIRONMENT = {"PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(
@@ -32,7 +32,7 @@ _FORKED.set_forkserver_preload(
 
 
 def run(program: str, *arguments, cwd=ROOT, timeout: float = 240) -> subprocess.CompletedProcess:
-    """Runs `python -m program arguments`, or a file; returns exit code and text as subprocess does."""
+    """Runs `python -m program arguments`, or a .py file; returns the exit code and the output."""
     with tempfile.TemporaryDirectory() as directory:
         paths = [os.path.join(directory, name) for name in ("stdout", "stderr")]
         process = start(program, *arguments, cwd=cwd, outputs=paths)
@@ -45,13 +45,10 @@ def run(program: str, *arguments, cwd=ROOT, timeout: float = 240) -> subprocess.
 
 
 def start(program: str, *arguments, cwd=ROOT, outputs: Sequence[str], environment: Optional[dict] = None):
-    """Starts `python -m program arguments`, or a file; returns the process.
+    """Starts `python -m program arguments`, or a .py file; returns the process.
 
-    Args:
-        program, arguments: the command line.
-        cwd: working directory.
-        outputs: files that standard output and standard error are appended to.
-        environment: more variables.
+    Standard output and standard error are appended to the two files in `outputs`; `environment` contains
+    additional variables.
     """
     with mock.patch.dict(os.environ, _ENVIRONMENT):
         forkserver.ensure_running()
@@ -64,7 +61,7 @@ def start(program: str, *arguments, cwd=ROOT, outputs: Sequence[str], environmen
 
 
 def wait_until(is_true) -> None:
-    """Waits for at most a minute."""
+    """Waits until is_true() returns True, for at most a minute."""
     deadline = time.monotonic() + 60
     while not is_true():
         assert time.monotonic() < deadline
@@ -76,7 +73,7 @@ def _run(program, arguments, cwd, outputs, environment):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
     os.chdir(cwd)
     os.environ.update(environment)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore SIGINT
     sys.argv = [program, *arguments]
     if program.endswith(".py"):
         sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)

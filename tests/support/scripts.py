@@ -1,4 +1,4 @@
-"""Shell scripts that stand for make, pip, Python or uv in a test."""
+"""Shell scripts that replace make, pip, Python or uv in a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def write(directory: pathlib.Path, scripts: Mapping[str, str]) -> None:
-    """Writes scripts that can be run (path in the directory -> text), with the directories of their paths."""
+    """Writes executable scripts (path in the directory -> text), and creates the folders in their paths."""
     for name, text in scripts.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Recordings that no honest client sends, as bytes: what they are is drawn with a seed."""
+"""Random invalid or malicious recordings, as bytes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import struct
 
 import numpy as np
 import soundfile
+import telephone_files
 import wav_files
 
 
@@ -25,7 +26,7 @@ def make_noise(seconds: float, rate: int, container: str, subtype: str) -> bytes
 
 @functools.cache
 def _hours_of_silence() -> bytes:
-    """A FLAC file of three hours in 100 KiB or so."""
+    """Returns a FLAC file with three hours of silence in about 100 KiB."""
     file = io.BytesIO()
     with soundfile.SoundFile(file, "w", 16000, 1, format="FLAC", subtype="PCM_16") as writer:
         for _ in range(180):
@@ -39,7 +40,7 @@ def make_random(rng: random.Random) -> bytes:
 
 
 def make_lying_wav(rng: random.Random) -> bytes:
-    """A WAV file whose numbers are wrong."""
+    """Returns a WAV file whose header contains wrong numbers."""
     numbers = [0, 1, 2, 3, 7, 255, 2**15, 2**16 - 1, 16000]
     large = [0, 1, 4, 2**31 - 1, 2**31, 2**32 - 1, 16000, 10**9]
     fields = [rng.choice(numbers) for _ in range(2)] + [rng.choice(large) for _ in range(2)]
@@ -60,10 +61,6 @@ def make_not_finite(rng: random.Random) -> bytes:
 
 
 def make_bomb(rng: random.Random) -> bytes:
-    """Hours of silence, which a header may call short or of unknown length."""
-    content = bytearray(_hours_of_silence())
-    total = rng.choice([None, 0, 16000])
-    if total is not None:  # 36 bits at the end of the block STREAMINFO
-        content[21] &= 0xF0
-        content[22:26] = struct.pack(">I", total)
-    return bytes(content)
+    """Returns a FLAC file with hours of silence whose header may state one second or an unknown duration."""
+    content, num_samples = _hours_of_silence(), rng.choice([None, 0, 16000])
+    return content if num_samples is None else telephone_files.set_flac_length(content, num_samples)

@@ -1,6 +1,6 @@
-"""Sentences spoken by eSpeak NG into 16-bit WAVs of 16 kHz: python tests/support/audio/spoken.py DIRECTORY
+"""Synthesises sentences with eSpeak NG, as 16-bit WAV files: python tests/support/audio/spoken.py DIRECTORY
 
-A process of its own, since eSpeak NG gives the same samples only in a fresh one, and cannot start twice.
+This needs a new process: only then does eSpeak NG produce the same samples, and it can start only once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SENTENCES = (
     ("ming2tian1 wo3men5 qu4 bei3jing1", "linda"),
     ("xie4xie5 ni3 de5 bang1zhu4", "david"),
 )
-NOISE_DB = {"room": 25.0, "still": None}  # below the speech
+NOISE_DB = {"room": 25.0, "still": None}  # signal-to-noise ratios
 SAMPLE_RATE = 16000
 
 

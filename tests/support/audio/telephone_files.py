@@ -1,4 +1,4 @@
-"""Recordings of telephones, browsers and others, encoded by PyAV: a tone in MP4, WebM, AAC, MP3 and so on."""
+"""Encodes a tone with PyAV in formats of telephones, browsers and other recorders: MP4, WebM, AAC, MP3."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ KINDS = {
 }
 
 
+def set_flac_length(flac: bytes, num_samples: int) -> bytes:
+    """Changes the number of samples in a FLAC header; files written to a pipe have 0."""
+    return flac[:21] + bytes([flac[21] & 0xF0]) + num_samples.to_bytes(4, "big") + flac[26:]
+
+
+def loudest_hz(samples: np.ndarray, rate: int = 16000) -> float:
+    return np.argmax(np.abs(np.fft.rfft(samples * np.hanning(len(samples))))) * rate / len(samples)
+
+
 @functools.cache
 def encode(
-    kind: str,
-    seconds=2.0,
-    level=0.5,
-    video_seconds=0.0,
-    hz=HZ,
-    start=0.0,
-    pause=0.0,
-    rate=0,
-    channels=1,
-    **options,
+    kind, seconds=2.0, level=0.5, video_seconds=0.0, hz=HZ, start=0.0, pause=0.0, rate=0, channels=1, **more
 ) -> bytes:
-    """A tone; `options` are those of FFmpeg's format. A video may be beside it, or alone for 0 seconds.
+    """Returns a file with a tone, with a video if video_seconds is not 0, or only a video if seconds is 0.
 
-    The times of its packets begin at `start`, and a pause is in the middle.
+    The timestamps of the packets begin at `start` and jump by `pause` seconds in the middle. `more` are
+    options of FFmpeg's format.
     """
     import av
 
@@ -49,7 +50,7 @@ def encode(
     layout = "mono" if channels == 1 else "stereo"
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "a"
-        with av.open(str(path), "w", format=container_format, options=options) as container:
+        with av.open(str(path), "w", format=container_format, options=more) as container:
             audio = container.add_stream(codec, rate=rate or usual_rate, layout=layout) if seconds else None
             if codec == "wmav2":
                 audio.bit_rate = 64000

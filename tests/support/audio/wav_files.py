@@ -1,4 +1,4 @@
-"""WAV files of every kind as bytes: by soundfile, and by hand what it does not write."""
+"""WAV files of every kind as bytes, written by soundfile or, for other variants, from chunks."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ KINDS = [
 UNKNOWN = 0xFFFFFFFF
 
 
-def encode(waveform: np.ndarray, rate: int = 16000, subtype: str = "PCM_16", container: str = "WAV") -> bytes:
+def encode(waveform: np.ndarray, rate: int = 16000, subtype="PCM_16", container: str = "WAV") -> bytes:
+    """Encodes samples; if `subtype` is None, with the usual subtype of the container."""
     file = io.BytesIO()
     soundfile.write(file, waveform, rate, format=container, subtype=subtype)
     return file.getvalue()
 
 
 def decode(contents: bytes) -> np.ndarray:
-    """Returns the mean of the channels as libsndfile reads them, float32 [num_samples]."""
+    """Returns the mean of the channels that libsndfile reads, float32 [num_samples]."""
     samples, _ = soundfile.read(io.BytesIO(contents), dtype="float32", always_2d=True)
     return samples.mean(axis=1) if samples.shape[1] > 1 else samples[:, 0]
 
 
 def make_chunk(name: bytes, contents: bytes, size: int = -1) -> bytes:
-    """Returns a chunk, padded to an even length; `size` is written in place of the true one."""
+    """Returns a chunk, padded to an even length; a `size` of 0 or more replaces the size in its header."""
     header = name + struct.pack("<I", len(contents) if size < 0 else size)
     return header + contents + b"\0" * (len(contents) % 2)
 

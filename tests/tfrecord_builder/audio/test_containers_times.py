@@ -1,4 +1,4 @@
-"""containers: gaps in the times of packets become silence."""
+"""Gaps between the timestamps of packets become silence."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ pytest.importorskip("av")
 
 
 def find_sound(samples):
-    """Returns a list of the times in seconds at which sound begins or ends."""
-    blocks = samples[: len(samples) // 160 * 160].reshape(-1, 160)  # of 10 ms
+    """Returns the times in seconds at which sound begins or ends."""
+    blocks = samples[: len(samples) // 160 * 160].reshape(-1, 160)  # 10 ms each
     is_loud = np.concatenate([[False], np.sqrt(np.mean(blocks**2, axis=1)) > 0.05, [False]])
     return (np.flatnonzero(is_loud[1:] != is_loud[:-1]) / 100).tolist()
 
 
 @pytest.mark.parametrize("kind", ["m4a", "mkv", "webm", "ts", "wma"])
 def test_audio_that_begins_after_the_video_starts_with_silence(write, kind):
-    video = 0.0 if kind == "webm" else 6.0  # its times begin at 0 without one
+    video = 0.0 if kind == "webm" else 6.0  # timestamps of WebM begin at 0 even without a video
     path = write(telephone_files.encode(kind, 2.0, start=4.0, video_seconds=video))
     samples = audio_files.read_audio(path, 16000)
     assert find_sound(samples) == pytest.approx([4.0, 6.0], abs=0.12)
@@ -31,7 +31,7 @@ def test_audio_that_begins_after_the_video_starts_with_silence(write, kind):
 
 @pytest.mark.parametrize("kind", ["m4a", "mkv", "webm", "ts"])
 @pytest.mark.parametrize("pause", [0.4, 3.0])
-def test_a_pause_of_the_recorder_becomes_silence(write, kind, pause):
+def test_a_pause_in_the_recording_becomes_silence(write, kind, pause):
     path = write(telephone_files.encode(kind, 2.0, pause=pause))
     expected = [0.0, 1.0, 1.0 + pause, 2.0 + pause]
     assert find_sound(audio_files.read_audio(path, 16000)) == pytest.approx(expected, abs=0.15)
@@ -46,12 +46,11 @@ def test_samples_that_an_encoder_adds_are_not_a_gap(write, kind):
 
 
 def test_timestamps_that_go_back_begin_another_recording(write):
-    once = write(telephone_files.encode("ts", 2.0, pause=3.0))
-    sound = find_sound(audio_files.read_audio(once, 16000))
-    length = len(audio_files.read_audio(once, 16000)) / 16000
-    twice = find_sound(audio_files.read_audio(write(2 * telephone_files.encode("ts", 2.0, pause=3.0)), 16000))
-    assert twice[:3] == pytest.approx(sound[:3], abs=0.02)
-    assert twice[-1] == pytest.approx(sound[-1] + length, abs=0.2)
+    content = telephone_files.encode("ts", 2.0, pause=3.0)
+    once, twice = (audio_files.read_audio(write(count * content), 16000) for count in (1, 2))
+    sound, sound_twice = find_sound(once), find_sound(twice)
+    assert sound_twice[:3] == pytest.approx(sound[:3], abs=0.02)
+    assert sound_twice[-1] == pytest.approx(sound[-1] + len(once) / 16000, abs=0.2)
 
 
 @pytest.mark.parametrize("read", [audio_files.read_audio, audio_files.AudioBlocks])

@@ -1,4 +1,4 @@
-"""WAV files of recorders that stopped before they wrote the number of samples into the header."""
+"""Tests WAV files whose recorder stopped before it wrote the number of samples into the header."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_blocks(path):
 @pytest.mark.parametrize(
     "contents",
     [
-        wav_files.make_file(FORMAT, EMPTY + SAMPLES),  # the other size is right
+        wav_files.make_file(FORMAT, EMPTY + SAMPLES),  # only the size of the chunk "data" is wrong
         wav_files.make_file(FORMAT, EMPTY + SAMPLES, size=0),
         wav_files.make_file(FORMAT, EMPTY + SAMPLES, size=36),
         wav_files.make_file(FORMAT, EMPTY + SAMPLES, size=wav_files.UNKNOWN),
@@ -49,7 +49,7 @@ def test_unfinished_files_are_read_to_the_end_with_a_warning(tmp_path, contents,
     "after", [b"", wav_files.make_chunk(b"LIST", b"INFO"), wav_files.make_chunk(b"id3 ", b"ID3")[:-1]]
 )
 def test_chunks_up_to_the_end_are_not_read_as_samples(tmp_path, after, caplog):
-    """The last chunk lacks its byte of padding."""
+    """In one case, the last chunk lacks its padding byte."""
     (tmp_path / "a.wav").write_bytes(wav_files.make_file(FORMAT, EMPTY, after, size=0))
     with pytest.raises(audio_files.AudioError, match="audio is empty or shorter than one sample at 16000 Hz"):
         audio_files.read_audio(str(tmp_path / "a.wav"), 16000)

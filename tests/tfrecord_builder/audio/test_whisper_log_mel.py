@@ -1,4 +1,4 @@
-"""Whisper's log-mel features against NumPy, and against values of the published mel filters."""
+"""Compares Whisper's log-mel features with NumPy, and the mel filters with published values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def extract(waveforms: np.ndarray, num_samples) -> np.ndarray:
 
 
 def reference(waveform: np.ndarray) -> np.ndarray:
-    """Whisper's published audio.py in NumPy, in float64."""
+    """Computes the features as Whisper's published audio.py does, in float64."""
     padded = np.pad(np.float64(waveform), 200, mode="reflect")
     window = np.hanning(401)[:-1]
     count = len(waveform) // 160
@@ -80,6 +80,6 @@ def test_mel_weights_equal_those_of_the_published_file():
 def test_each_mel_triangle_ends_at_the_peak_of_its_neighbour(num_bins):
     weights = whisper_log_mel.mel_weights(num_bins)
     assert weights.shape == (201, num_bins) and weights.min() == 0
-    assert ((weights > 0).sum(axis=1) <= 2).all()  # a frequency lies in two triangles at most
-    # Each has area 1, of which steps of 40 Hz find 92 to 108 % where it is wide.
+    assert ((weights > 0).sum(axis=1) <= 2).all()  # a frequency lies in at most two triangles
+    # Each triangle has the area 1; in steps of 40 Hz, wide triangles have a measured area of 0.92 to 1.08.
     assert np.abs(weights.sum(axis=0)[num_bins * 3 // 4 :] * 40.0 - 1.0).max() < 0.09
