@@ -36,6 +36,12 @@ def test_help_lists_the_flags_that_most_users_need(
     assert (len(headings), shown, shown + len(others)) == (num_headings, num_shown, num_flags)
 
 
+def test_flags_have_the_defaults_and_limits_of_the_table(program_answers):
+    """Whoever means to change one runs `python tests/support/program_flags.py > tests/data/flags.tsv`."""
+    table = (paths.ROOT / "tests/data/flags.tsv").read_text(encoding="utf-8")
+    assert program_flags.tabulate(program_answers).splitlines() == table.splitlines()
+
+
 def test_each_corpus_has_its_files():
     corpora = {file.partition("/")[0] for file in FILES}
     names = set(program_flags.OF_FLAG_FILES) - {"punctuation.flags"}  # the same model suits other corpora

@@ -54,9 +54,18 @@ def ask(module, commands, urls):
     say = lambda word: parse(own, module, [word]).get("error")
     answer["patterns"] = {flag: [say(f"--{flag}=/a{special}") for special in PATTERNS] for flag in own}
     answer["remote"] = {flag: [say(f"--{flag}={url}") for url in urls] for flag in own}
+    answer["limits"] = {flag: describe(flags.FLAGS[flag]) for flag in own}
     for name in own:
         delattr(flags.FLAGS, name)
     return answer
+
+def describe(flag):
+    limits = {**vars(flag.parser.described), "help": None, "presets": None}
+    if limits["choices"]:
+        limits["choices"] = ",".join(map(str, limits["choices"]))
+    limits = {name: value for name, value in limits.items() if value is not False and value not in ("", None)}
+    named = [f"{name}={value}" for name, value in limits.items()]
+    return [repr(flag.default), *named]
 
 def parse(own, module, command):
     for flag in own:
@@ -88,6 +97,7 @@ def ask(commands: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict]:
                  "headings": heading in --helpfull -> its flags,
                  "parsed": name -> {"error": ...} or {"words", "values", "defaults"},
                  "patterns": flag -> the error for a path with each character of PATTERNS, or None,
+                 "limits": flag -> its default and what its Setting allows,
                  "remote": flag -> the error for each of URLS, or None}.
     """
     asked = json.dumps([commands, URLS, PATTERNS])
@@ -117,3 +127,16 @@ def ask_all() -> dict[str, dict]:
         if program == "estimator_asr.train":
             commands[program][f"{name} --train_steps=100"] = ["--train_steps=100", *command]
     return ask(commands)
+
+
+def tabulate(answers: Mapping[str, dict]) -> str:
+    """Returns a line for each flag of each program: the program, the flag, its default and its limits."""
+    return "".join(
+        "\t".join([module, flag, *limits]) + "\n"
+        for module, answer in answers.items()
+        for flag, limits in answer["limits"].items()
+    )
+
+
+if __name__ == "__main__":
+    print(tabulate(ask_all()), end="")
