@@ -65,7 +65,7 @@ class ExportConfig(config_flags.Checked):
         None, "decoding method of both models, beam or greedy; default: the setting of each model directory"
     )
     chunk_frames: Optional[int] = config_flags.setting(
-        None, "for a model that streams: frames per chunk, 16 to 64; default: as in training", positive=True
+        None, "frames per chunk of a streaming model, 16 to 64; default: as in training", positive=True
     )
     whisper_decoder: bool = config_flags.setting(
         True,
@@ -202,7 +202,7 @@ def _open(
 def _read_utterances(
     config: ExportConfig, acoustic: trained_model.TrainedModel
 ) -> tuple[recognised_split.Data, list[sample.ParityUtterance]]:
-    """Returns each directory's data, and the utterances on which the export and the models are compared."""
+    """Returns the DatasetInfo of each data directory, and the utterances that the comparison uses."""
     settings = acoustic.model.config
     data, source = recognised_split.open_split(acoustic.model, config.data_dir, config.split)
     seconds = statuses.find_max_seconds(settings.frontend)

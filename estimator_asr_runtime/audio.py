@@ -22,7 +22,7 @@ _MAX_FRAME_PAIRS = 3  # more pairs than this after the end are audio
 _STREAMS = {"FLAC": re.compile(rb"fLaC[\0\x80]\0\0\x22"), "OGG": re.compile(rb"OggS\0[\2\3\6\7]")}
 _HEAD_BYTES = 1 << 20  # maximum size of the chunks before the samples
 _CHUNK_NAME = re.compile(rb"[ -~]{4}")
-_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # same as in tfrecord_builder/audio/audio_files.py
+_CANCELLED, _LOUD = np.float32(0.04), np.float32(0.25)  # see tfrecord_builder/audio/audio_files.py
 
 
 class Audio(NamedTuple):
@@ -125,7 +125,7 @@ def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
 
 
 def _find_samples(wav: bytearray) -> int:
-    """Returns the samples' byte offset in `wav`, or 0 if there are none (then its chunks fill it exactly)."""
+    """Returns the byte offset of the samples in `wav`, or 0 if other chunks fill the file to its end."""
     place, start = 12, 0
     while place + 8 <= len(wav) and (not start or _CHUNK_NAME.match(wav, place)):
         name, size = struct.unpack_from("<4sI", wav, place)

@@ -62,22 +62,19 @@ class LiteRtGraph:
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Returns the outputs, keyed by name; raises errors.UserError if the inputs do not fit the graph."""
-        try:
-            return self._run(inputs)
-        except (ValueError, RuntimeError, KeyError) as error:
-            raise _as_user_error(self._path, "run", error) from error
-
-    def _run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         interpreter = self._interpreter
         indices = {_name(details): details["index"] for details in interpreter.get_input_details()}
-        for name, value in inputs.items():
-            interpreter.resize_tensor_input(indices[name], value.shape)
-        interpreter.allocate_tensors()
-        for name, value in inputs.items():
-            interpreter.set_tensor(indices[name], value)
-        interpreter.invoke()
-        outputs = interpreter.get_output_details()
-        return {_name(details): interpreter.get_tensor(details["index"]) for details in outputs}
+        try:
+            for name, value in inputs.items():
+                interpreter.resize_tensor_input(indices[name], value.shape)
+            interpreter.allocate_tensors()
+            for name, value in inputs.items():
+                interpreter.set_tensor(indices[name], value)
+            interpreter.invoke()
+            outputs = interpreter.get_output_details()
+            return {_name(details): interpreter.get_tensor(details["index"]) for details in outputs}
+        except (ValueError, RuntimeError, KeyError) as error:
+            raise _as_user_error(self._path, "run", error) from error
 
 
 Graph = OnnxGraph | LiteRtGraph

@@ -140,9 +140,9 @@ def _step(decode: model_json.Decode, frames: _Frames, i: int, beam: _Beam, score
 def _extend(frames: _Frames, i: int, beam: _Beam):
     """Computes the probabilities of each prefix and of its extensions after frame i.
 
-    Returns the probabilities of the unchanged prefix, over the paths that end with its last token, float32
-    [width], and over those that end with a blank, float32 [width]; and the probabilities of the prefix
-    extended by each token, float32 [width, tokens].
+    Returns three float32 arrays: the probability of each unchanged prefix over all paths that end with its
+    last token, [width], and over all paths that end with a blank, [width]; and the probability of each prefix
+    extended by each token, [width, tokens].
     """
     probs = beam.blank_probs + beam.token_probs
     # Skipped frames count as a blank before the next token.

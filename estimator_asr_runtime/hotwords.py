@@ -150,7 +150,7 @@ def write(hotwords: Sequence[Hotword], written: writing.Written, ids: Sequence[i
 
     Strings are kept if their log odds exceed the hotword's boost by more than 6.
     """
-    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first of several with equal ids counts
+    by_ids = {word.ids: word for word in reversed(hotwords)}  # the first one counts if ids are equal
     strings, probs, start = list(written.strings), written.probs.copy(), 0
     longest = max(map(len, by_ids), default=0)
     while start < len(ids):

@@ -13,7 +13,7 @@ import numpy as np
 
 from estimator_asr_runtime import backends, joining, model_json, written_form
 
-_UNKNOWN_ID, _SPACE = 0, "<space>"  # the token for a space is not followed by a mark
+_UNKNOWN_ID, _SPACE = 0, "<space>"  # no mark follows a space
 
 
 class Punctuator(NamedTuple):

@@ -53,14 +53,12 @@ def _list_formats(path: str, allowed: Sequence[str]) -> list[str]:
 
 
 def load(directory: str, num_threads: int = 0) -> Model:
-    """Loads a model directory.
+    """Loads the model in a directory that contains model.json.
 
-    Args:
-        directory: path of a directory that contains model.json.
-        num_threads: threads per graph; if 0, the library chooses the number.
+    `num_threads` is the number of threads per graph; if it is 0, the library chooses the number.
 
-    Raises:
-        errors.UserError: a file is missing or damaged, or the library that runs the graphs is not installed.
+    Raises errors.UserError if a file is missing or damaged, or the library that runs the graphs is not
+    installed.
     """
     settings = model_json.load(directory)
     graphs = [

@@ -43,7 +43,7 @@ class Decode:
 
 @dataclasses.dataclass(frozen=True)
 class Punctuation:
-    """Settings for punctuation; for the weight of pauses see docs/devices.md."""
+    """Settings for punctuation marks; docs/devices.md explains how pauses count."""
 
     marks: Sequence[str]  # the mark of each class of the graph; "", which stands for no mark, comes first
     pause_weight: float
@@ -104,7 +104,7 @@ def load(directory: str) -> ModelJson:
 
 
 def _read(path: str) -> tuple[dict, bool]:
-    """Returns all fields except sha256, and whether sha256 is the digest of these fields."""
+    """Returns all fields except sha256, and True if sha256 is the digest of these fields."""
     _check_regular(path)
     try:
         with open(path, encoding="utf-8") as file:

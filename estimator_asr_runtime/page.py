@@ -89,7 +89,8 @@ def write(model_dir: str, library_dir: str, output_dir: str) -> int:
     output directory is not empty or cannot be written.
     """
     library = find_library(library_dir)
-    _check_output(output_dir)
+    if os.path.lexists(output_dir) and not (os.path.isdir(output_dir) and not os.listdir(output_dir)):
+        raise errors.UserError(f"{output_dir} is not an empty directory; choose another --output_dir")
     loaded = model.load(model_dir, num_threads=1)
     if loaded.settings.format != "onnx":
         raise errors.UserError(
@@ -101,13 +102,6 @@ def write(model_dir: str, library_dir: str, output_dir: str) -> int:
         raise errors.UserError(
             f"cannot write to {output_dir} ({error.strerror}); choose another --output_dir"
         ) from error
-
-
-def _check_output(path: str) -> None:
-    if os.path.isdir(path) and not os.listdir(path):
-        return
-    if os.path.lexists(path):
-        raise errors.UserError(f"{path} is not an empty directory; choose another --output_dir")
 
 
 def _write_whole(loaded: model.Model, library: Library, output_dir: str) -> int:
@@ -194,27 +188,20 @@ def _make_parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--model",
-        required=True,
-        type=os.path.expanduser,
-        metavar="EXPORT",
-        help="export directory with an ONNX model, one of its versions, or a version's onnx directory",
-    )
-    parser.add_argument(
-        "--onnxruntime_web",
-        required=True,
-        type=os.path.expanduser,
-        metavar="DIR",
-        help="directory of the unpacked npm package onnxruntime-web, or its subdirectory dist",
-    )
-    parser.add_argument(
-        "--output_dir",
-        required=True,
-        type=os.path.expanduser,
-        metavar="PAGE",
-        help="directory to write the page to; must be empty or new",
-    )
+    for flag, metavar, text in (
+        (
+            "--model",
+            "EXPORT",
+            "export directory with an ONNX model, one of its versions, or a version's onnx directory",
+        ),
+        (
+            "--onnxruntime_web",
+            "DIR",
+            "directory of the unpacked npm package onnxruntime-web, or its subdirectory dist",
+        ),
+        ("--output_dir", "PAGE", "directory to write the page to; must be empty or new"),
+    ):
+        parser.add_argument(flag, required=True, type=os.path.expanduser, metavar=metavar, help=text)
     return parser
 
 

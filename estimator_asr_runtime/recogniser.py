@@ -60,9 +60,8 @@ class Recogniser:
             (str, the transcript with marks), written (str, also with numbers in digits), and in the dict of
             each character mark (str, the mark after it, or "").
 
-        Raises:
-            errors.UserError: the type or rank of the waveform is wrong, or the graphs return invalid
-                probabilities.
+        Raises errors.UserError if the type or rank of the waveform is wrong, or the graphs return invalid
+        probabilities.
         """
         settings = self._model.settings
         if waveform.dtype.kind != "f" or waveform.ndim != 1:
@@ -159,7 +158,7 @@ def _are_log_probs(log_probs: np.ndarray) -> bool:
 
 
 def _list_scorers(model: model_lib.Model, words: Sequence[hotwords.Hotword]) -> list:
-    """Returns the scorers whose scores are added to the CTC scores: the n-gram model and the hotwords."""
+    """Returns the scorers that add to the CTC scores: the n-gram model and the hotwords, if any."""
     chosen = [] if model.acoustic_ngram is None else [model.acoustic_ngram]
     return [*chosen, hotwords.HotwordScorer(words)] if words else chosen
 

@@ -15,7 +15,7 @@ _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # cutoff frequency as a fraction of half the lower rate
 _BETA = 10.0  # shape of the window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019)
 _BLOCK = 64  # minimum output samples per block
-_MAX_PERIOD_SIZE = 1 << 19  # largest product step x period for which a ratio counts as simple
+_MAX_PERIOD_SIZE = 1 << 19  # maximum step x period of a ratio that counts as simple
 _GROUP_NUMBERS = 1 << 20  # samples gathered at a time
 
 
@@ -34,9 +34,8 @@ def resample(waveform: np.ndarray, from_rate: int, to_rate: int) -> np.ndarray:
     reach = math.ceil(_ZERO_CROSSINGS / cutoff)  # input samples on each side of an output sample
     times = np.arange(block) * step / period  # positions of the output samples, in input samples
     width = 2 * reach + block * step // period + 2  # input samples that a block depends on
-    starts = (
-        np.arange(-(-num_samples // block)) * block * step
-    )  # start of each block, in units of 1/period input samples
+    # The start of each block, in units of 1/period input samples.
+    starts = np.arange(-(-num_samples // block)) * block * step
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(waveform, [reach, 2 * width]), width)
     output = np.empty([len(starts), block], np.float32)
     for phase in np.unique(starts % period):

@@ -1,4 +1,4 @@
-"""Statuses of utterances, the same as in SavedModels: ok, unfinished, or why there is no transcript."""
+"""Statuses of utterances, the same as in SavedModels: ok, unfinished, or why a transcript is empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EMPTY = "empty"
 SILENT = "silent"
 NOT_FINITE = "not_finite"
 TOO_LONG = "too_long"
-UNFINISHED = "unfinished"  # the only status besides ok that has a transcript
+UNFINISHED = "unfinished"  # the only status besides ok whose utterance has a transcript
 
 SILENT_PEAK = np.float32(0.0005)  # full scale is 1; audio with a lower peak is silent
 LOUDEST_PEAK = np.float32(1e12)  # full scale is 1; the energy of a much higher peak overflows float32

@@ -23,7 +23,7 @@ class TokenTimes(NamedTuple):
 
 
 def align(log_probs: np.ndarray, ids: Sequence[int]) -> TokenTimes:
-    """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes]; the blank is the last class.
+    """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes], where the blank comes last.
 
     There must be at least one frame in total, one per token, and one more before each repeated token.
     """

@@ -45,17 +45,14 @@ def _find_characters(model: model_lib.Model, sentences) -> character_search.Sent
     outputs = backends.run_on_sequences(model.language, ids)
     lattice = character_search.Lattice(outputs["characters"], outputs["log_probs"])
     num_tokens = np.array(list(map(len, ids)), np.int32)
-    best = _choose_characters(model, lattice, num_tokens)
+    if model.language_ngram is None:
+        best = character_search.take_first(lattice, num_tokens)
+    else:
+        width = model.settings.language.beam_width
+        best = character_search.search(lattice, num_tokens, model.language_ngram, width)
     is_real = np.arange(lattice.log_probs.shape[1]) < num_tokens[:, None]
     is_bad = np.any(is_real & ~np.all(lattice.log_probs < np.inf, axis=2), axis=1)
     return best._replace(scores=np.where(is_bad, np.float32(np.nan), best.scores))
-
-
-def _choose_characters(model: model_lib.Model, lattice, num_tokens) -> character_search.Sentences:
-    if model.language_ngram is None:
-        return character_search.take_first(lattice, num_tokens)
-    width = model.settings.language.beam_width
-    return character_search.search(lattice, num_tokens, model.language_ngram, width)
 
 
 def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:

@@ -29,9 +29,8 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
 
     A program that inherits the descriptor holds the lock until the program ends.
 
-    Raises:
-        errors.UserError: another demo is running in the directory, or the directory contains a demo of
-            another size, or files that do not belong to a demo.
+    Raises errors.UserError if another demo is running in the directory, or the directory contains a demo of
+    another size, or files that do not belong to a demo.
     """
     path = directory / "size.txt"
     directory.mkdir(parents=True, exist_ok=True)
@@ -57,7 +56,7 @@ def claim(directory: pathlib.Path, size: str) -> Iterator[int]:
 
 
 def check_order(stages: Sequence[Stage], stamps: pathlib.Path) -> None:
-    """Raises errors.UserError if a stage is finished but an earlier stage that creates its input is not."""
+    """Raises errors.UserError if a stage is finished although an earlier stage is not."""
     is_finished = [seconds_of_finished(stage, stamps) is not None for stage in stages]
     if sorted(is_finished, reverse=True) != is_finished:
         missing = stages[is_finished.index(False)].title
@@ -111,8 +110,7 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
     process, it first sends SIGTERM to the program and waits for the program to end, because training then
     saves a checkpoint. The program inherits the file descriptors in `keep_open`.
 
-    Raises:
-        errors.UserError: the program failed or was killed.
+    Raises errors.UserError if the program failed or was killed.
     """
     started = time.monotonic()
     with contextlib.ExitStack() as stack:

@@ -21,9 +21,8 @@ _SURE = 0.8  # characters with a lower confidence are marked
 def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:
     """Tabulates each recording's reference, hypothesis (uncertain characters in brackets) and errors.
 
-    Args:
-        recordings: rows from the manifest, in the same order as the lines of `output`.
-        output: file that contains the output of estimator_asr.transcribe --format=json.
+    `recordings` are rows from the manifest, in the same order as the lines of `output`, a file that
+    estimator_asr.transcribe --format=json has written.
     """
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "hanzi wrong", "marks wrong")]

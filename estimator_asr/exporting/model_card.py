@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Optional
 
 from estimator_asr.exporting.saved_model import export_info
 from estimator_asr.scoring import punctuation_scores, utterances
@@ -30,8 +29,7 @@ _NO_RATES = "Not stated. `evaluate --saved_model` measures error rates; `export 
 def read_metrics(report_dir: str) -> dict:
     """Reads a report's metrics.json.
 
-    Raises:
-        errors.UserError: the file is missing or was not written by evaluate.
+    Raises errors.UserError if the file is missing or was not written by evaluate.
     """
     path = os.path.join(report_dir, report.METRICS_FILE)
     try:
@@ -47,15 +45,12 @@ def read_metrics(report_dir: str) -> dict:
 
 
 def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
-    """Checks that each report evaluates the exported checkpoints, or an export with the same weights.
+    """Raises errors.UserError if a report evaluates other checkpoints, or an export with other weights.
 
     Args:
         reports: contents of each report's metrics.json, keyed by --report_dir.
         version_dir: path of the new version, whose export.json already exists.
         checkpoints: paths of the exported checkpoints.
-
-    Raises:
-        errors.UserError: a report evaluates another model.
     """
     for directory, values in reports.items():
         checkpoint, model = str(values.get("checkpoint") or ""), str(values.get("model"))
@@ -94,12 +89,10 @@ def write(
     """Writes the model card to a version.
 
     Args:
-        version_dir: path of the version.
-        info: contents of the version's export.json.
-        data: dataset_info of each data directory on which the export was compared with its models.
+        version_dir, info: path of the version, and contents of its export.json.
+        data: DatasetInfo of the directories on which the export was compared with its models, by path.
         metrics: contents of each report's metrics.json.
-        licence: text of the licence, or "" if there is none.
-        parity: a sentence that says how well the export agrees with its models.
+        licence, parity: the licence, or ""; and a sentence about how well the export agrees with its models.
     """
     sections = {
         "Model": _describe_model(info, parity),
@@ -118,26 +111,18 @@ def _describe_model(info: export_info.ExportInfo, parity: str) -> str:
         f"{name} model trained for {model.global_step:,} steps" for name, model in models.items() if model
     ]
     output = "hanzi" if info.language else f"tokens ({info.token_type})"
+    used = " and ".join(filter(None, [", ".join(steps[:-1]), steps[-1]]))
     settings = info.acoustic.decode.items()
     decoding = ", ".join(f"{name} {value}" for name, value in settings if value not in ("0.0", ""))
     lines = [
-        f"Converts speech at {info.frontend.sample_rate} Hz to {output}, using {_enumerate(steps)}.",
+        f"Converts speech at {info.frontend.sample_rate} Hz to {output}, using {used}.",
         f"Decoding settings of the acoustic model: {decoding or 'greedy'}.",
-        *_describe_pauses(info.punctuation),
-        parity,
-        "Error rates may be higher for rooms, microphones, accents and subjects other than those below.",
     ]
-    return "\n".join(lines)
-
-
-def _enumerate(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def _describe_pauses(punctuation: Optional[export_info.ModelInfo]) -> Iterator[str]:
-    if punctuation:
-        settings = (f"{name} {punctuation.decode[name]}" for name in ("pause_weight", "pause_offset"))
-        yield f"Weight of pauses in the choice of marks: {', '.join(settings)}."
+    if info.punctuation:
+        pauses = (f"{name} {info.punctuation.decode[name]}" for name in ("pause_weight", "pause_offset"))
+        lines.append(f"Weight of pauses in the choice of marks: {', '.join(pauses)}.")
+    warning = "Error rates may be higher for rooms, microphones, accents and subjects other than those below."
+    return "\n".join([*lines, parity, warning])
 
 
 def _describe_data(data: Mapping[str, dataset_info.DatasetInfo]) -> str:
@@ -173,7 +158,7 @@ def _describe_rates(metrics: Sequence[Mapping]) -> str:
 
 
 def _list_rates(values: Mapping) -> Iterator[tuple[str, Mapping, int]]:
-    """Yields the name of each rate in metrics.json, the rate, and the number of utterances."""
+    """Yields each rate's name, the rate itself, and the number of utterances that it was measured on."""
     marks, key = values.get("marks", values), punctuation_scores.COMMAS_STOPS_QUESTIONS
     for name in filter(values.__contains__, utterances.MEASURES):
         yield name, values[name], values["num_utterances"]

@@ -49,7 +49,8 @@ class Certificate:
     rank_tolerance: float = TOLERANCE  # tolerance for n-best scores
     batch_sizes: tuple[int, ...] = BATCH_SIZES
     paddings: tuple[int, ...] = PADDINGS
-    # Number of n-best scores to compare; if None, all. It is 1 with Whisper, as equally good ones may differ.
+    # Number of n-best scores to compare; None means all. With Whisper's decoder it is 1, because models and
+    # export may then list different hypotheses with equal scores.
     num_best: Optional[int] = None
     data: str = ""  # data directories and split that the utterances come from
 
@@ -74,7 +75,7 @@ class Certificate:
         pairs = [(expected[name], got[name]) for name in _SCORES]
         for one, other in zip(expected["characters"], got["characters"]):
             pairs += [(one[name], other[name]) for name in _CHARACTER_FIELDS]
-        # Scores are compared by rank: texts with equal scores may swap places, and one may be cut off.
+        # Scores are compared by rank, because texts with equal scores may swap places or fall off the end.
         scores = ([text["score"] for text in side["n_best"][: self.num_best]] for side in (expected, got))
         ranks = list(itertools.zip_longest(*scores, fillvalue=np.nan))
         for compared, tolerance in ((pairs, self.tolerance), (ranks, self.rank_tolerance)):
@@ -96,7 +97,7 @@ class Certificate:
 
 
 def _difference(expected: float, got: float) -> float:
-    """Returns the difference, relative to |expected| if that is above 1; infinity instead of NaN."""
+    """Returns |got - expected|, divided by |expected| if that exceeds 1; infinity if a value is NaN."""
     difference = abs(got - expected) / max(1.0, abs(expected))
     return difference if difference == difference else np.inf
 
@@ -110,8 +111,7 @@ def certify(
 ) -> Certificate:
     """Compares an export with the models from which it was made.
 
-    Raises:
-        errors.UserError: the outputs for an utterance differ.
+    Raises errors.UserError if the outputs for an utterance differ.
     """
     with_audio = [utterance for utterance in utterances if utterance.waveform is not None]
     fbanks = extract_features(acoustic.model, [utterance.waveform for utterance in with_audio])

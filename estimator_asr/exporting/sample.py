@@ -15,7 +15,7 @@ from tfrecord_builder.data import recordings
 
 
 class ParityUtterance(NamedTuple):
-    """An utterance to recognise; `waveform` is None if it is unreadable or if the record is augmented."""
+    """An utterance to recognise; `waveform` is None if it cannot be read or the record is augmented."""
 
     utterance_id: str
     fbank: np.ndarray  # float32 [num_frames, num_bins], as stored in the record
@@ -29,17 +29,11 @@ def read(
     features: frontend.FrontendConfig,
     max_seconds: int,
 ) -> list[ParityUtterance]:
-    """Reads utterances from all over the split, except utterances that are too long for the export.
+    """Reads utterances spread over the whole split; skips those that are longer than max_seconds.
 
-    Args:
-        source: the split.
-        config: settings for batching records.
-        num_utterances: maximum number of utterances; the sample may contain only about half as many.
-        features: the model's frontend settings.
-        max_seconds: maximum length of an item in the export; longer utterances are left out.
+    `num_utterances` is a maximum: the sample may contain only about half as many.
 
-    Raises:
-        errors.UserError: no utterance is selected, or a shard is damaged.
+    Raises errors.UserError if no utterance is selected, or a shard is damaged.
     """
     max_frames = frontend.num_frames(max_seconds * features.sample_rate, features)
     rows = (

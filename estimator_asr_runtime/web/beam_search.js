@@ -1,5 +1,5 @@
 // CTC prefix beam search of one utterance; equivalent to beam_search.py, but with tree nodes instead of hashes.
-// Probabilities are rescaled in every frame. Math.fround rounds to float32, so that the same ones underflow.
+// Probabilities are rescaled in every frame, and rounded to float32, so that they underflow where NumPy's do.
 
 import { bestPath, bestPathScore } from "./ctc.js";
 import { selectFrames } from "./frames.js";
@@ -7,7 +7,7 @@ import { selectFrames } from "./frames.js";
 const fround = Math.fround;
 
 // Returns the most probable token sequences, best first (up to beam_width, or one if greedy), as an array of
-// { ids, score, acousticScore }. For scorers see ngrams.js.
+// { ids, score, acousticScore }. For an example of a scorer, see ngrams.js.
 export function search(decode, logProbs, scorers) {
   if (decode.decoding === "greedy") {
     const score = bestPathScore(logProbs);
@@ -46,13 +46,13 @@ function step(decode, scorers, frame, beam, logProbs) {
   return scored.slice(0, decode.beam_width).map(({ prefix }) => enter(prefix));
 }
 
-// Returns the probabilities of the paths that end with the last token, and with a blank; skipped frames are blanks.
+// Returns the probabilities of the paths that end with the last token or a blank; skipped frames count as blanks.
 function splitEnds(prefix, frame) {
   const token = frame.followsToken ? prefix.tokenProb : 0;
   return { token, blank: fround(prefix.blankProb + fround(prefix.tokenProb - token)) };
 }
 
-// Returns the same prefix after another frame: its last token or a blank goes on, or its parent in the beam is extended.
+// Returns the unchanged prefix after another frame, which extends its paths or those of its parent in the beam.
 function keep(prefix, ends, place, places, frame, logProbs) {
   const { node } = prefix;
   const { token, blank } = ends[place];
@@ -68,7 +68,7 @@ function sumOf({ token, blank }, differs) {
   return differs ? fround(blank + token) : blank;
 }
 
-// Returns the prefix extended by a token, or null if that is in the beam already, or impossible.
+// Returns the prefix extended by a token, or null if the result is impossible or already in the beam.
 function extend(prefix, ends, token, prob, places) {
   const { node } = prefix;
   const tokenProb = fround(sumOf(ends, node.lastId !== token) * prob);
@@ -86,7 +86,7 @@ function scoreOf(prefix) {
   return fround(fround(Math.log(fround(prefix.blankProb + prefix.tokenProb))) + prefix.bonus);
 }
 
-// Returns a new prefix with its tree node; a prefix that returns to the beam gets the same node again.
+// Adds a new prefix to the tree; a prefix that was in the beam before gets its former node.
 function enter({ token, ...prefix }) {
   if (token === undefined) return prefix;
   const { children } = prefix.node;
@@ -94,7 +94,7 @@ function enter({ token, ...prefix }) {
   return { ...prefix, node: children.get(token) };
 }
 
-// Divides all probabilities by that of the most probable prefix, and returns its logarithm.
+// Divides all probabilities by the highest one, and returns the logarithm of that one.
 function normalise(beam) {
   const norm = Math.max(...beam.map((prefix) => fround(prefix.blankProb + prefix.tokenProb)));
   for (const prefix of beam) {
@@ -113,7 +113,7 @@ function finish(beam, scorers, scale) {
   return hypotheses.sort((a, b) => b.score - a.score);
 }
 
-// Returns the tokens of a prefix, first to last.
+// Returns the tokens of a prefix, in order.
 function trace(node) {
   const ids = [];
   for (let at = node; at.parent; at = at.parent) ids.push(at.lastId);

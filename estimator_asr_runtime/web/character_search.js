@@ -1,12 +1,12 @@
-// Beam search for the characters of a sentence: scores the language model's candidates with an n-gram model.
-// Equivalent to character_search.py, one sentence at a time; sums are float32, in which IMPOSSIBLE absorbs digits.
+// Finds the characters of a sentence by beam search: scores the language model's candidates with an n-gram model.
+// Equivalent to character_search.py, one sentence at a time; sums are rounded to float32, as NumPy's are.
 // Both searches return { characters, score, probs }: character ids, log probability, probability of each character.
 
 import { IMPOSSIBLE } from "./lattice.js";
 
 const fround = Math.fround;
 
-// Returns the best candidate of each token, -1 if there is none.
+// Returns the best candidate for each token, or -1 if a token has none.
 export function takeFirst(lattice) {
   const positions = Array.from({ length: lattice.numTokens }, (_, i) => i);
   const exists = positions.map((i) => lattice.exists(i, 0));
@@ -34,7 +34,7 @@ export function search(lattice, scorer, width) {
   return { characters, score: best.score, probs };
 }
 
-// Returns `width` sentences { score, state, link }; a link has the place of a candidate and the state before it.
+// Returns `width` sentences { score, state, link }; a link has a candidate's index and the scorer's state before it.
 function run(lattice, scorer, width) {
   let beam = Array.from({ length: width }, (_, i) => ({
     score: i ? IMPOSSIBLE : 0,
@@ -49,7 +49,7 @@ function run(lattice, scorer, width) {
   return beam;
 }
 
-// Returns the sentence extended by each candidate of a position.
+// Returns the sentence extended by each candidate at a position.
 function extend(lattice, scorer, { score, state, link }, position) {
   return Array.from({ length: lattice.count }, (_, place) => {
     const [added, after] = scorer.extend(state, lattice.character(position, place));
@@ -64,7 +64,7 @@ function trace(link) {
   return path.reverse();
 }
 
-// Scores each candidate of a position with all other characters of the sentence unchanged.
+// Returns the score of each candidate at a position if no other character of the sentence changes.
 function scoreAlternatives(lattice, scorer, characters, position, before) {
   return Array.from({ length: lattice.count }, (_, place) => {
     const start = scorer.extend(before, lattice.character(position, place));
@@ -72,7 +72,7 @@ function scoreAlternatives(lattice, scorer, characters, position, before) {
   });
 }
 
-// Adds to a candidate's score the scores of the characters that have it in their context.
+// Adds the scores of the later characters that have a candidate in their context to the candidate's score.
 function scoreContext(scorer, characters, position, [score, state]) {
   for (let i = position + 1; i <= position + scorer.contextLength; i++) {
     if (i === characters.length) return fround(score + scorer.finish(state));

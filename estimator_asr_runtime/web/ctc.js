@@ -1,4 +1,4 @@
-// CTC's log probabilities in each frame, and their best path; equivalent to best_path in beam_search.py.
+// CTC's log probabilities, and the best path through them; equivalent to best_path in beam_search.py.
 
 // Wraps a Float32Array [num_frames, num_classes]; the blank is the last class.
 export class LogProbs {
@@ -10,7 +10,7 @@ export class LogProbs {
     return this.data[frame * this.numClasses + index];
   }
 
-  // Returns true if there are frames, and the highest value in each is possible in a distribution.
+  // Returns true if there are frames, and each frame's highest value could be a log probability.
   isValid() {
     const tolerance = 0.01;
     const lowest = -Math.log(this.numClasses) - tolerance;
@@ -18,7 +18,7 @@ export class LogProbs {
     return this.numFrames > 0 && highest.every((value) => value > lowest && value < tolerance);
   }
 
-  // Rounds to float32, so that the same probabilities underflow to 0 as in NumPy.
+  // Returns a probability rounded to float32, so that it underflows to 0 where NumPy's does.
   prob(frame, index) {
     return Math.fround(Math.exp(this.at(frame, index)));
   }
@@ -28,7 +28,7 @@ export class LogProbs {
   }
 }
 
-// Returns the best class of every frame, or the first of several equally good ones.
+// Returns the most probable class in each frame; if several are equally probable, the first of them.
 function bestClasses(logProbs) {
   return Array.from({ length: logProbs.numFrames }, (_, frame) => {
     const values = logProbs.frame(frame);
@@ -38,7 +38,7 @@ function bestClasses(logProbs) {
   });
 }
 
-// Returns the best class of every frame, with repeats merged and blanks dropped (Graves et al., 2006).
+// Returns the best class for each frame, with repeats merged and blanks removed (Graves et al., 2006).
 export function bestPath(logProbs) {
   const best = bestClasses(logProbs);
   return best.filter((index, i) => index !== best[i - 1] && index < logProbs.blank);

@@ -1,7 +1,7 @@
-// Downloads the files of the page, and reports the progress.
+// Downloads the page's files, and reports the progress.
 
 export class Downloads {
-  // `files` has num_bytes and sha256 by file name; onProgress is called with the fraction of bytes received.
+  // `files` maps file names to { num_bytes, sha256 }; onProgress is called with the fraction of bytes received.
   constructor(files, onProgress) {
     Object.assign(this, { files, onProgress, received: 0 });
     this.total = Object.values(files).reduce((sum, { num_bytes }) => sum + num_bytes, 0);
@@ -29,7 +29,7 @@ export class Downloads {
   }
 }
 
-// Requests a file; the server is always asked if the browser's cached copy is still current.
+// Requests a file; before it uses a cached copy, the browser asks the server whether the copy is still current.
 export async function request(name) {
   const response = await fetch(new URL(name, import.meta.url), { cache: "no-cache" }).catch((error) => {
     throw new Error(`${name} cannot be downloaded (${error.message}). Is the web server still running?`);

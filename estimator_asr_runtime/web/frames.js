@@ -3,7 +3,8 @@
 const fround = Math.fround;
 
 // Skips frames whose blank is more probable than skipped_blank (1 skips none). Returns `searched`, an array of frames
-// { index, followsToken, blankProb, tokenIds, tokenProbs }, and `skippedScore`, the log probability of skipped blanks.
+// { index, followsToken, blankProb, tokenIds, tokenProbs }, and `skippedScore`, the log probability of blanks in all
+// skipped frames.
 export function selectFrames(decode, logProbs) {
   const searched = [];
   let skippedScore = 0;
@@ -22,7 +23,7 @@ export function selectFrames(decode, logProbs) {
   return { searched, skippedScore };
 }
 
-// Returns the places of the `count` highest among the first `size` values, best first; equal ones stay in order.
+// Returns the indices of the `count` highest of the first `size` values, best first; equal values keep their order.
 function findBest(values, size, count) {
   const best = [];
   for (let i = 0; i < size; i++) {

@@ -1,10 +1,10 @@
 // The language model's candidates for each token of one sentence, best first; see Lattice in character_search.py.
 
 export const IMPOSSIBLE = -1e9; // log probability of a missing candidate
-const LOWEST = -1e4; // the graph's log probabilities below this mean that a candidate is missing
+const LOWEST = -1e4; // lower log probabilities in the graph's output mark missing candidates
 
 export class Lattice {
-  // `outputs` of the language graph are [rows, length, count]; the sentence is in row `row` and has `numTokens` tokens.
+  // `outputs` are the language graph's, [rows, length, count]; the sentence is in row `row` and has numTokens tokens.
   constructor(outputs, row, numTokens) {
     const [, length, count] = outputs.characters.dims;
     const size = length * count;

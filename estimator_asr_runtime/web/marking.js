@@ -3,10 +3,10 @@
 import { join } from "./joining.js";
 
 const UNKNOWN_ID = 0;
-const SPACE = "<space>"; // the token for a space is not followed by a mark
+const SPACE = "<space>"; // no mark follows a space
 
-// Returns a result of recognise with `punctuated`, `written` and the mark of each character; without a punctuation
-// model, the result as it is. `seconds` is the length of the audio.
+// Adds `punctuated`, `written` and the mark of each character to a result of recognise, if there is a punctuation
+// model. `seconds` is the length of the audio.
 export async function punctuate(model, result, seconds) {
   if (!model.punctuation) return result;
   const marks = result.characters.length ? await findMarks(model, result.characters, seconds) : [];
@@ -27,7 +27,7 @@ async function findMarks({ ort, punctuation, punctuationIds, settings }, items, 
   return items.map(({ character, end }, i) => {
     const bonus = weighPause(settings.punctuation, (items[i + 1]?.start ?? seconds) - end);
     const scores = allScores.data.slice(i * marks.length, (i + 1) * marks.length);
-    for (let id = 1; id < marks.length; id++) scores[id] += bonus; // mark 0 is no mark
+    for (let id = 1; id < marks.length; id++) scores[id] += bonus; // class 0 stands for no mark
     if (i === items.length - 1) scores[0] = -Infinity; // a mark always follows the last character
     return character === SPACE ? "" : marks[scores.indexOf(Math.max(...scores))];
   });

@@ -1,13 +1,13 @@
-// The model of a page: graphs, vocabularies and n-gram models.
+// The page's model: graphs, vocabularies and n-gram models.
 
 import { NgramScorer } from "./ngrams.js";
 import { WrittenForm } from "./shared/written_form.js";
 
-const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array }; // little-endian, as all browsers
+const ARRAYS = { float32: Float32Array, float64: Float64Array, int32: Int32Array }; // little-endian in all browsers
 
 // Loads a model.
 //   ort      onnxruntime-web
-//   settings model.json of the page
+//   settings the page's model.json
 //   read     returns the bytes of a file in the listing: async (name) => ArrayBuffer
 export async function loadModel(ort, settings, read) {
   const names = Object.keys(settings.files);
@@ -33,7 +33,7 @@ export async function loadModel(ort, settings, read) {
 }
 
 function openGraph(ort, bytes) {
-  const options = { executionProviders: ["wasm"], logSeverityLevel: 3 }; // errors only; warnings are about optimisations
+  const options = { executionProviders: ["wasm"], logSeverityLevel: 3 }; // logs errors, but no warnings
   return ort.InferenceSession.create(new Uint8Array(bytes), options);
 }
 

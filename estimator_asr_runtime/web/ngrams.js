@@ -1,13 +1,13 @@
-// Scores tokens with weight * log p(token | state) of a back-off n-gram model; equivalent to NgramScorer in ngrams.py,
-// which explains the arrays. A state is the longest suffix of a prefix that the model knows as a context.
+// Scores tokens with weight * log p(token | state) from a back-off n-gram model; equivalent to NgramScorer in
+// ngrams.py, which explains the arrays. A state stands for the longest suffix of a prefix that is a context in the model.
 
 const fround = Math.fround;
 
 export class NgramScorer {
-  // `arrays` has typed arrays named as in BackOffArrays; keys are float64, which is exact for integers below 2^53.
+  // `arrays` has typed arrays named as in BackOffArrays; keys are float64, which is exact for integers up to 2^53.
   constructor(arrays, order, startState, weight) {
     Object.assign(this, { arrays, startState, weight: fround(weight) });
-    this.contextLength = order - 1; // a score depends on up to so many tokens before
+    this.contextLength = order - 1; // a score depends on at most this many previous tokens
     this.numTokens = arrays.unigram_log_probs.length;
   }
 
@@ -16,7 +16,7 @@ export class NgramScorer {
     return this.startState;
   }
 
-  // Returns the score of a token, given the longest known context in a state, and the state after the token.
+  // Returns a token's score given the longest known context, and the state after the token.
   extend(state, token) {
     const arrays = this.arrays;
     let weight = 0;
@@ -40,7 +40,7 @@ export class NgramScorer {
   }
 }
 
-// Returns the place of a key in an increasing array, or -1 if it is missing.
+// Returns the index of a key in an increasing array, or -1 if the key is missing.
 function findKey(keys, wanted) {
   let low = 0;
   let high = keys.length;

@@ -8,11 +8,11 @@ import { showResult } from "./transcript.js";
 const find = (id) => document.getElementById(id);
 let language = chooseLanguage();
 let words = translatePage(language);
-let sentence = null; // [function that makes the status text, whether it is an error], for a change of language
+let sentence = null; // [function that makes the status text, isError], called again when the language changes
 let shown = null; // the result on the page
 let settings = null; // the model's settings, once it is loaded
 let stopRecording = null;
-let limit = null; // timer that ends a recording of maximum length
+let limit = null; // timer that ends the recording at the maximum length
 
 function say(makeText, isError = false) {
   sentence = [makeText, isError];
@@ -44,7 +44,7 @@ async function recognise(samples) {
   else say(() => words.done(audio, seconds, Math.round(100 * result.confidence)));
 }
 
-// Recognises a recording; disables the inputs meanwhile, and shows an error message if it fails.
+// Recognises a recording; meanwhile disables the inputs. If recognition fails, shows an error message.
 async function work(makeSamples) {
   allow(false);
   find("result").hidden = true;

@@ -1,11 +1,11 @@
 // Ranks transcripts, and turns probabilities into confidences; equivalent to ranking.py.
 
 const fround = Math.fround;
-const LOWEST_PROB = fround(1e-6); // so that the log odds are finite
+const LOWEST_PROB = fround(1e-6); // keeps the log odds finite
 
-// Orders transcripts by the sum of the probabilities of all hypotheses that have the same text. Scores are log
-// probabilities; hypotheses without a finite score are left out. Returns an array of { transcript, score, place },
-// where `place` is that of the best hypothesis with this text.
+// Ranks transcripts by the total probability of all hypotheses that have the same text. Scores are log
+// probabilities; hypotheses without a finite score are ignored. Returns an array of { transcript, score, place },
+// where `place` is the index of the best hypothesis with this text.
 export function rank(scores, transcripts) {
   const groups = new Map();
   transcripts.forEach((text, place) => {
@@ -20,7 +20,7 @@ export function rank(scores, transcripts) {
   return ranked.sort((a, b) => b.score - a.score || a.place - b.place);
 }
 
-// Returns the calibrated confidence of a probability (Platt 1999).
+// Returns a confidence calibrated from a probability (Platt 1999).
 export function calibrate(prob, decode) {
   const clipped = Math.min(Math.max(fround(prob), LOWEST_PROB), fround(1 - LOWEST_PROB));
   const logOdds = Math.log(clipped) - Math.log1p(-clipped);

@@ -1,6 +1,6 @@
 // Speech to text: acoustic model -> search -> language model -> transcript, times and confidences.
-// Equivalent to recogniser.py, but without hotwords. Runs without a browser, because loadModel is passed
-// onnxruntime-web and the files.
+// Equivalent to recogniser.py, but without hotwords. It needs no browser, because the caller passes onnxruntime-web
+// and a function that reads files to loadModel.
 
 import { search } from "./beam_search.js";
 import { bestPath, LogProbs } from "./ctc.js";
@@ -15,8 +15,8 @@ import { write } from "./writing.js";
 
 export { loadModel } from "./model.js";
 
-// Recognises an utterance, a Float32Array at the model's sample rate with full scale 1. Returns an object whose fields
-// are explained in recogniser.py, recognise.
+// Recognises a waveform, a Float32Array at the model's sample rate with full scale 1. Recogniser.recognise in
+// recogniser.py explains the fields of the result.
 export async function recognise(model, waveform) {
   const status = check(waveform, model.settings);
   if (status !== "ok") return punctuate(model, makeEmpty(status), 0);
@@ -39,7 +39,7 @@ export function makeEmpty(status) {
   };
 }
 
-// Adds the attention decoder's weighted log probabilities to the scores; returns the best hypotheses first.
+// Adds the attention decoder's weighted scores; returns the rescored hypotheses, best first.
 async function attend(model, encoding, hypotheses) {
   const ids = hypotheses.map((hypothesis) => hypothesis.ids);
   const rows = await runOnSequences(model.ort, model.decoder, ids, { encoding });
@@ -79,7 +79,7 @@ function rankAll(settings, hypotheses, spellings) {
   return rank(scores, spellings.map(({ strings }) => join(settings.joining, strings)));
 }
 
-// Returns the characters and their mean confidence; each string has a unit (its pinyin) and times.
+// Returns the characters and their mean confidence; `units` and `times` are the pinyin and the times of each string.
 function describeCharacters(settings, spelling, units, times) {
   const characters = spelling.strings.map((character, i) => ({
     character,

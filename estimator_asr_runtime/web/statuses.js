@@ -1,4 +1,4 @@
-// Status of an utterance: ok, or why its transcript is empty; equivalent to statuses.py.
+// The status of an utterance: ok, or the reason for an empty transcript; equivalent to statuses.py.
 
 const SILENT_PEAK = Math.fround(0.0005); // full scale is 1; audio with a lower peak is silent
 const LOUDEST_PEAK = 1e12; // full scale is 1; the energy of a much higher peak overflows float32

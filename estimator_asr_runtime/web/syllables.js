@@ -1,13 +1,13 @@
-// Joins initials and finals to syllables, and their times; equivalent to joining.py.
+// Joins initials and finals into syllables, and merges their times; equivalent to joining.py.
 
 import { join as joinBy, matchesWhole } from "./joining.js";
 
-// Joins initials and finals by the rules in the settings; letters become lowercase, as in syllable models.
+// Joins initials and finals by the rules in the settings; letters are lowercased, as in syllable models.
 export function join({ joining }, tokens) {
   return joinBy(joining, tokens).toLowerCase().split(/\s+/).filter(Boolean);
 }
 
-// Returns the times of syllables, given those of their initials and finals.
+// Returns the times of syllables, merged from the times of their initials and finals.
 export function merge({ initial, final }, times, tokens) {
   const isInitial = tokens.map((token) => matchesWhole(initial, token));
   const merged = [];

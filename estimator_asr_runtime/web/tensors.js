@@ -2,7 +2,7 @@
 
 const GROUP_ROWS = 4; // sequences per run; a graph's memory grows with their number
 
-// Runs a graph on a few sequences at a time; returns { outputs, row } for each sequence: its row in the outputs.
+// Runs a graph on a few sequences at a time; returns each sequence's { outputs, row }: the outputs and its row.
 export async function runOnSequences(ort, graph, sequences, others = {}) {
   const results = [];
   for (let start = 0; start < sequences.length; start += GROUP_ROWS) {

@@ -1,9 +1,9 @@
-// When each token was spoken: the best path of CTC through the tokens (Viterbi); equivalent to token_times.py.
+// Finds when each token was spoken, by the best CTC path through the tokens (Viterbi); equivalent to token_times.py.
 
 const LOWEST = -1e9; // log probability of an impossible path
 
 // Returns { start, end, prob } for each token: its first frame, the frame after its last one, and its highest
-// probability there. There must be a frame for each token, and one more before each repeated token.
+// probability in these frames. There must be one frame per token, and one more before each repeated token.
 export function align(logProbs, ids) {
   const states = Array(2 * ids.length + 1).fill(logProbs.blank); // blank, token, blank, ..., token, blank
   ids.forEach((id, i) => (states[2 * i + 1] = id));
@@ -38,7 +38,7 @@ function findMoves(logProbs, states) {
   return [moves, scores];
 }
 
-// Returns how many states back the best path to a state was; between different tokens, the blank may be skipped.
+// Returns by how many states the best path moved to reach a state; a blank between different tokens may be skipped.
 function findMove(scores, states, state) {
   let move = 0;
   if (state > 0 && scores[state - 1] > scores[state]) move = 1;
@@ -46,7 +46,7 @@ function findMove(scores, states, state) {
   return maySkip && scores[state - 2] > scores[state - move] ? 2 : move;
 }
 
-// Returns the state in each frame of the best path, which ends in one of the last two states.
+// Returns the states of the best path, which ends in one of the last two states.
 function trace(moves, scores, numFrames) {
   const size = scores.length;
   let state = size - 1;

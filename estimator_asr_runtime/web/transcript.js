@@ -1,4 +1,5 @@
-// Shows a result: the text with marks and numbers in digits, if there is one, characters shaded by confidence, with their times as tooltips, and other transcripts.
+// Shows a result: with a punctuation model, the text with marks and with numbers in digits; the characters, shaded by
+// confidence and with their times as tooltips; and other transcripts.
 
 const MAX_SHADE = 0.75;
 const find = (id) => document.getElementById(id);

@@ -1,4 +1,4 @@
-// Turns tokens into strings: with the language model, or unchanged without one; equivalent to writing.py.
+// Converts tokens to the text of a transcript; without a language model, the text is the tokens. See writing.py.
 
 import { search, takeFirst } from "./character_search.js";
 import { matchesWhole } from "./joining.js";
@@ -7,7 +7,7 @@ import { runOnSequences } from "./tensors.js";
 
 const UNKNOWN_ID = 0;
 
-// Returns an array with { strings, score, probs } for the tokens of each hypothesis; each token has a string.
+// Returns { strings, score, probs } for each hypothesis; there is one string for each of its tokens.
 export async function write(model, sentences) {
   if (!model.language) {
     return sentences.map((tokens) => ({ strings: tokens, score: 0, probs: tokens.map(() => 1) }));
@@ -33,9 +33,9 @@ function spell(model, tokens, { characters, score, probs }) {
   };
 }
 
-// Returns the text of a token that the language model lacks and is not a syllable, otherwise null.
+// Returns a token's text if it is not a syllable and the language model lacks it, otherwise null.
 function keepForeign({ settings, languageIds }, token) {
   const isUnknown = (languageIds.get(token) ?? UNKNOWN_ID) === UNKNOWN_ID;
   if (!isUnknown || matchesWhole(settings.syllable_pattern, token)) return null;
-  return settings.token_type === "toneless" ? token.toLowerCase() : token; // letters are capitals in it
+  return settings.token_type === "toneless" ? token.toLowerCase() : token; // toneless models write letters in capitals
 }

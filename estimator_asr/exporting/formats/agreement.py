@@ -73,9 +73,9 @@ class Agreement:
 
 
 def count_changed_marks(expected: Sequence[Mapping], got: Sequence[Mapping]) -> int:
-    """Returns the number of characters that both sides have but that different marks follow.
+    """Returns how many characters occur in both results but are followed by different marks.
 
-    A side is a result's `characters`. They are aligned, so that a changed character changes no marks.
+    The arguments are the results' `characters`. They are aligned: a changed character does not shift marks.
     """
     texts = ([item["character"] for item in side] for side in (expected, got))
     return sum(
@@ -90,9 +90,8 @@ def compare(
 ) -> Agreement:
     """Compares the converted export in VERSION/name with the version's SavedModel.
 
-    Raises:
-        errors.UserError: float32 outputs differ in any character, mark or score, or, with rounded weights,
-            significantly more than MOST_CHANGED of the characters or of their marks differ.
+    Raises errors.UserError if float32 outputs differ in any character, mark or score, or, with rounded
+    weights, significantly more than MOST_CHANGED of the characters or of their marks differ.
     """
     agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)
     # Only the best hypothesis is compared, because the last ones in the beam may differ between formats.

@@ -34,7 +34,7 @@ from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
-_LONGEST_FRAME = 20000  # number of samples, more than in any frontend's window
+_LONGEST_FRAME = 20000  # samples; longer than any frontend's window
 
 
 def check(
@@ -80,9 +80,8 @@ def add(
 ) -> dict[str, agreement.Agreement]:
     """Writes each format, compares it with the version's SavedModel, and returns the results by format.
 
-    Raises:
-        errors.UserError: a format cannot be written or differs from the SavedModel; the version must then be
-            discarded.
+    Raises errors.UserError if a format cannot be written or differs from the SavedModel; the version must
+    then be discarded.
     """
     models = acoustic, language, punctuation
     graphs = parts.build(*models) if names else []
@@ -107,8 +106,7 @@ def write(
 ) -> None:
     """Converts the graphs and writes them, along with all other files that recognition needs.
 
-    Raises:
-        errors.UserError: a graph cannot be converted.
+    Raises errors.UserError if a graph cannot be converted.
     """
     os.makedirs(directory)
     for part in built:

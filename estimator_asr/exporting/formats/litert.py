@@ -13,11 +13,8 @@ MODULES = ("ai_edge_litert.interpreter",)
 def convert(part: parts.Part, weights: str) -> bytes:
     """Returns the contents of a .tflite file.
 
-    For int8, weights are quantised per channel after training, and activations at run time, just before a
-    product uses them.
-
-    Raises:
-        Exception: the converter rejects an operation; the type of the exception varies.
+    For int8, weights are quantised per channel after training, and activations at run time, just before each
+    product. If the converter rejects an operation, it raises an exception, whose type varies.
     """
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.import_graph_def(part.graph, name="")

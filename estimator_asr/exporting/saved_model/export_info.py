@@ -37,10 +37,9 @@ class FileInfo:
 
 @dataclasses.dataclass(frozen=True)
 class ModelInfo:
-    """A model in the export, with the hashes of its vocabularies: tokens_sha256 alone for an acoustic model,
-    characters_sha256 alone for a punctuation model.
+    """A model in the export, with the hashes of its vocabularies; `decode` has DecodeConfig's fields.
 
-    `decode` has DecodeConfig's fields.
+    An acoustic model has only tokens_sha256; a punctuation model has only characters_sha256.
     """
 
     global_step: int
@@ -124,8 +123,7 @@ class ExportInfo:
 def load(version_dir: str) -> ExportInfo:
     """Reads export.json.
 
-    Raises:
-        errors.UserError: export.json is missing or damaged.
+    Raises errors.UserError if export.json is missing or damaged.
     """
     path = os.path.join(version_dir, INFO_FILE)
     try:

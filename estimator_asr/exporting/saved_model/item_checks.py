@@ -11,9 +11,9 @@ from tfrecord_builder.audio import audio_files, frontend
 
 
 class Items(NamedTuple):
-    """Checked items. If any items are too long, the batch is cut to the length of the longest of the rest.
+    """Checked items. If any item is too long, the batch is cut to the longest item that is not.
 
-    Items rejected for other reasons do not change the width, as the width affects the last bits of results.
+    Other rejected items do not change the batch's width, because the width affects the last bits of results.
     """
 
     values: tf.Tensor  # float32 [batch, max_length, ...], 0 at or beyond the lengths
@@ -65,10 +65,9 @@ def check_rows(name: str, values: tf.Tensor, others: dict[str, tf.Tensor]) -> tf
 def check_pieces(pieces: dict[str, tf.Tensor], largest: float, is_too_long: tf.Tensor) -> Items:
     """Checks pieces of streams, any of which may be empty.
 
-    Args:
-        pieces: dict of the values, float32 [batch, max_length, ...], and then the lengths, int32 [batch].
-        largest: largest accepted magnitude of a value.
-        is_too_long: bool [batch], true if a piece makes its stream too long.
+    `pieces` has two tensors by input name: values, float32 [batch, max_length, ...], and lengths, int32
+    [batch]. No magnitude may exceed `largest`. is_too_long, bool [batch], marks pieces that make their stream
+    too long.
     """
     (values_name, values), (name, lengths) = pieces.items()
     lengths = _refuse_wrong_lengths(name, lengths, values_name, values)
@@ -92,7 +91,7 @@ def choose(status: tf.Tensor, values: tf.Tensor, others: tf.Tensor) -> tf.Tensor
 
 
 def clear(outputs: dict[str, tf.Tensor], status: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Empties rejected items' outputs (see cascade.transcribe), and drops rows beyond the batch."""
+    """Empties the outputs of rejected items (see cascade.transcribe), and drops rows beyond the batch."""
     num_items = tf.size(status)
     cleared = {}
     for name, value in outputs.items():

@@ -1,4 +1,4 @@
-"""Adds marks to transcripts: where a mark follows a character depends on the text and on the pauses.
+"""Adds punctuation marks to transcripts, based on the text and on the pauses after its characters.
 
 punctuate   characters (string [batch], separated by spaces) and pauses -> the mark after each character
 
@@ -21,11 +21,11 @@ from estimator_asr.models import layers, punctuation
 from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import dataset_info, marks, vocabulary
 
-MAX_CHARACTERS = 1000  # longest text of the signature; the time grows with the square of the length
+MAX_CHARACTERS = 1000  # maximum length of a text; the time grows with the square of the length
 LONGEST_PAUSE = 1.0  # seconds; longer pauses count as this long
 Array = tf.Tensor | np.ndarray
 _IS_MARK = np.float32([mark != "" for mark in marks.MARKS])
-_SPACES = f"([{''.join(marks.MARKS)}]) +"  # no space follows a mark
+_SPACES = f"([{''.join(marks.MARKS)}]) +"  # a mark, and the spaces after it, which are removed
 _EXCLUDED = np.float32(-1e30)  # a score that is lower than any other
 
 
@@ -106,7 +106,7 @@ def find_marks(
     is_last = tf.equal(tf.range(tf.shape(characters)[1]), num_characters[:, None] - 1)
     scores = punctuation.score(tf.cast(logits, tf.float32))
     best = tf.argmax(weigh_pauses(scores, pauses, tf.cast(is_last, tf.float32), model.decode), axis=2)
-    # A space is no character that a mark could follow.
+    # No mark follows a space.
     may_follow = tf.sequence_mask(num_characters, tf.shape(characters)[1])
     may_follow &= tf.not_equal(characters, vocabulary.SPACE)
     return tf.where(may_follow, tf.gather(tf.constant(marks.MARKS), best), "")

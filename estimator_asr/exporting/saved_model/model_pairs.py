@@ -1,4 +1,4 @@
-"""Checks that the models of an export fit each other: one reads what another one writes."""
+"""Checks that the models of an export fit together: each one reads the output of the one before it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ SYLLABLES = {
 # Maps an acoustic model's token type to the token type of language models that can read its output. Initials
 # and finals are first joined into syllables.
 _READ_TOKEN_TYPES = {"syllable": "syllable", "initial_final": "syllable", "toneless": "toneless"}
-_MOST_UNREAD = 0.1  # share of characters that a punctuation model may lack without a warning
+_MOST_UNREAD = 0.1  # fraction of the characters that a punctuation model may lack without a warning
 
 
 def check(
     acoustic: model_directory.ModelDirectory, language: model_directory.ModelDirectory, program: str
 ) -> None:
-    """Checks two models; logs a warning if the language model lacks syllables of the acoustic model.
+    """Logs a warning if the language model lacks syllables of the acoustic model.
 
-    Raises:
-        errors.UserError: the token types do not match, the models have no token in common, or Whisper's
-            decoder has different characters or readings. The message begins with `program`.
+    Raises errors.UserError, whose message begins with `program`, if the token types do not match, the models
+    have no token in common, or Whisper's decoder has different characters or readings.
     """
     output_type, input_type = acoustic.config.token_type, language.config.token_type
     if _READ_TOKEN_TYPES.get(output_type) != input_type:
@@ -64,9 +63,8 @@ def check_punctuation(
 ) -> None:
     """Logs a warning if the punctuation model lacks many characters that transcripts may contain.
 
-    Raises:
-        errors.UserError: transcripts do not consist of characters, or the models have none in common. The
-            message begins with `program`.
+    Raises errors.UserError, whose message begins with `program`, if transcripts do not consist of characters,
+    or the punctuation model knows none of the characters.
     """
     if not language and acoustic.config.token_type != "character":
         raise errors.UserError(

@@ -67,14 +67,11 @@ class LoadedVersion:
     definitions: Mapping
 
     def find(self, signature: str, hotwords: Sequence[str] = ()) -> Recogniser:
-        """Returns a recogniser that runs a signature.
+        """Returns a recogniser that runs a signature, named without `_hotwords`, such as "waveform".
 
-        Args:
-            signature: name without `_hotwords`, for example "serving_default", "waveform" or "language".
-            hotwords: hotwords for every batch, in the format of the graph's input (docs/decode.md).
+        `hotwords` apply to every batch; docs/decode.md explains their format.
 
-        Raises:
-            errors.UserError: there is no such signature, or the model does not support hotwords.
+        Raises errors.UserError if there is no such signature, or the model does not support hotwords.
         """
         twin = f"{signature}_{HOTWORDS}"
         if hotwords and signature in self.definitions and twin not in self.definitions:
@@ -118,8 +115,7 @@ def load(version_dir: str, signature: str, hotwords: Sequence[str] = ()) -> Reco
 def load_version(version_dir: str) -> LoadedVersion:
     """Loads a version (see find_version) once for all of its signatures.
 
-    Raises:
-        errors.UserError: a file in the export is missing or damaged.
+    Raises errors.UserError if a file in the export is missing or damaged.
     """
     info = export_info.load(version_dir)
     info.check_files(version_dir)
@@ -155,8 +151,7 @@ def _as_user_errors(version_dir: str) -> Iterator[None]:
 def find_version(path: str) -> str:
     """Returns the path of the newest version in an export directory, or `path` if it is itself a version.
 
-    Raises:
-        errors.UserError: there is no SavedModel.
+    Raises errors.UserError if there is no SavedModel.
     """
     if _is_version(path):
         return path
@@ -233,14 +228,10 @@ class RunsBatches(Protocol):
 def recognise_batches(
     model: RunsBatches, batches: Iterable[Mapping[str, np.ndarray]]
 ) -> Iterator[tuple[dict, dict]]:
-    """Recognises batches.
+    """Recognises batches; yields a dict of the values and a dict of the outputs of each utterance.
 
-    Args:
-        model: the recogniser.
-        batches: arrays by name, whose first axis is the batch; they must include the recogniser's inputs.
-
-    Yields:
-        For each utterance, a dict of its values and a dict of its outputs (see Recogniser.run).
+    A batch has arrays by name, at least the model's inputs, whose first axis is the batch. For the outputs, see
+    Recogniser.run.
     """
     for batch in batches:
         outputs = model.run(batch)

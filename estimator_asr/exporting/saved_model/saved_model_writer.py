@@ -83,7 +83,7 @@ def _publish(temporary: str, export_dir: str) -> str:
             os.rename(temporary, path)
             return path
         except OSError as error:
-            # If another export has just taken the number, the next number is tried.
+            # If another export has just taken the number, the next one is tried.
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
 

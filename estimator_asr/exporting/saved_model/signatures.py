@@ -48,7 +48,7 @@ SIGNATURE_INPUTS = {
     "waveform": ("waveform", "num_samples"),
     "features": ("fbank", "num_frames"),
 }
-MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # nobody speaks more than 10 syllables per second
+MAX_SYLLABLES = 10 * statuses.MAX_SECONDS  # speech has at most 10 syllables per second
 _SPACES = r"[\pZ\x{85}\x{FEFF}]+"  # all Unicode spaces, and the byte order mark
 
 
@@ -69,8 +69,8 @@ def build(
     Returns:
         The signatures by name. Audio signatures have the outputs of cascade.transcribe, those of
         marking.punctuate if there is a punctuation model, and `status`, string [batch] (see statuses.py).
-        A rejected item has empty outputs and does not affect other items. If a
-        batch has 0 items, outputs have 0 rows. If there is a language model, write_pinyin builds `language`.
+        A rejected item has empty outputs and does not affect other items. An empty batch has empty outputs.
+        If there is a language model, write_pinyin builds `language`.
     """
     acoustic, language = _share_ngram(acoustic), language and _share_ngram(language)
     tensors, features, status = _build_audio_inputs(acoustic.config.frontend)

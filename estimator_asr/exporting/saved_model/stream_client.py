@@ -86,10 +86,8 @@ def cut(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Cuts a batch of recordings into pieces; is_last is true for a recording's last piece and later ones.
 
-    Args:
-        batch: a signature's inputs, which are values, [batch, max_length, ...], and lengths, int32 [batch].
-        names: names of the values and of the lengths.
-        size: samples or frames per piece.
+    `names` are the names, in `batch`, of the values, [batch, max_length, ...], and of their lengths, int32
+    [batch]; `size` is the number of samples or frames per piece.
     """
     values, lengths = (np.asarray(batch[name]) for name in names)
     for start in range(0, max(int(lengths.max(initial=0)), 1), size):

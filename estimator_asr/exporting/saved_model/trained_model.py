@@ -33,8 +33,7 @@ class TrainedModel(NamedTuple):
     def with_chunks(self, chunk_frames: Optional[int]) -> TrainedModel:
         """Returns the model with chunks of `chunk_frames` frames; None and 0 keep the trained chunk size.
 
-        Raises:
-            errors.UserError: the model does not stream, or it does not support chunks of this size.
+        Raises errors.UserError if the model does not stream, or it does not support chunks of this size.
         """
         config, decoding = self.model.config, self.model.decode.decoding
         if not config.acoustic.chunk_frames:
@@ -64,14 +63,10 @@ def open_trained_model(
 ) -> TrainedModel:
     """Opens a model directory with its best checkpoint, or with its latest checkpoint if best/ is empty.
 
-    Args:
-        path: the model directory.
-        decoding: name of a decoder; if None, the directory's own setting is used.
-        want: expected kind of model; if None, any kind is accepted.
+    `decoding` replaces the decoder that the directory selects; `want` is the expected kind of model, or None.
 
-    Raises:
-        errors.UserError: there is no model or checkpoint, the model is not of the kind `want`, or the
-            checkpoint belongs to another vocabulary.
+    Raises errors.UserError if there is no model or checkpoint, the model is not of the kind `want`, or the
+    checkpoint belongs to another vocabulary.
     """
     model = model_directory.open_model_directory(path)
     if decoding is not None:

@@ -31,7 +31,7 @@ class Header(NamedTuple):
     tag: tf.Tensor  # the encoding of the samples
     sample_rate: tf.Tensor  # Hz
     num_channels: tf.Tensor
-    sample_bytes: tf.Tensor  # bytes per sample of one channel
+    sample_bytes: tf.Tensor  # bytes per sample
     data_start: tf.Tensor  # byte offset of the first sample
     num_frames: tf.Tensor  # samples per channel
     is_unfinished: tf.Tensor  # bool: the header says 0 samples, but there are some

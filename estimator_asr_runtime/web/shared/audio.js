@@ -1,8 +1,8 @@
-// Audio in the browser, for the server's page and the page without a server: files and the microphone as Float32Array.
+// Reads files and the microphone as Float32Array, for the server's page and the page without a server.
 
 // Decodes a file in any format that the browser supports; channels are mixed.
 export async function decode(bytes, rate) {
-  const context = new OfflineAudioContext(1, 1, rate); // its sample rate is that of the result
+  const context = new OfflineAudioContext(1, 1, rate); // decodeAudioData resamples to the rate of its context
   return mix(await context.decodeAudioData(bytes));
 }
 
@@ -42,7 +42,8 @@ export function findLevel(block) {
   return Math.sqrt(block.reduce((peak, x) => Math.max(peak, Math.abs(x)), 0));
 }
 
-// Records until stop(), which returns the samples at `rate`; onBlock is called with each block and its own rate.
+// Starts a recording; returns stop(), which ends it and returns the samples at `rate`. Meanwhile, onBlock is called
+// with each block of samples and its sample rate.
 export async function record(rate, onBlock) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
