@@ -1,4 +1,4 @@
-"""The search in NumPy beside that of TensorFlow, and hypotheses that a person can check."""
+"""The search in NumPy returns the same hypotheses as TensorFlow's; small cases are checked by hand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = (
 
 @functools.lru_cache(maxsize=1)
 def ngram():
-    """A 3-gram model of random text over the tokens."""
+    """Estimates a 3-gram model of the tokens from random text."""
     from estimator_asr.decoding.ngrams import back_off, kneser_ney
 
     rng = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def make_log_probs(seed: int, sharpness: float) -> np.ndarray:
 
 
 def search_by_tensorflow(settings, log_probs):
-    """Returns [(ids, score, acoustic score)] of the hypotheses that are possible."""
+    """Returns (ids, score, acoustic score) of each hypothesis with a finite score."""
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.decoding.search import decoders
@@ -80,7 +80,7 @@ def test_hypotheses_equal_those_of_tensorflow(settings, sharpness, seed):
 
 
 @pytest.mark.parametrize("size, count", [(1675, 12), (200, 12), (101, 12), (97, 1), (5, 5), (1, 1)])
-@pytest.mark.parametrize("levels", [2, 40, 10**9])  # with many equal values, some, and none
+@pytest.mark.parametrize("levels", [2, 40, 10**9])  # many, some and no equal values
 def test_candidates_are_the_first_of_a_stable_order(size, count, levels):
     values = np.random.default_rng(size).integers(levels, size=[7, size]).astype(np.float32)
     values[3] = 0
@@ -90,7 +90,7 @@ def test_candidates_are_the_first_of_a_stable_order(size, count, levels):
 
 
 def test_probabilities_are_sums_over_paths():
-    """Two frames, in which a token has the probability 0.6 and the blank 0.4."""
+    """In each of two frames, the token has probability 0.6 and the blank 0.4."""
     found = beam_search.search(runtime_models.make_decode(), np.log(np.float32([[0.6, 0.4]] * 2)))
     assert [each.ids for each in found] == [(0,), ()]
     assert [math.exp(each.score) for each in found] == pytest.approx([0.6 * 0.6 + 2 * 0.6 * 0.4, 0.16])

@@ -1,20 +1,27 @@
-"""The results of the runtime beside those of the export's graph, on models with random weights.
+"""The runtime returns the same results as the export's graph, for models with random weights.
 
-The graphs of the runtime are parts of TensorFlow's: what ONNX Runtime or LiteRT would run is the same.
+Parts of TensorFlow's graph replace the graphs that ONNX Runtime or LiteRT would run.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 import pytest
 import runtime_models
 
 from estimator_asr_runtime import model as model_lib
 from estimator_asr_runtime import model_json, ngrams, recogniser
 
-pytest.importorskip("tensorflow")
+tf = pytest.importorskip("tensorflow")
+acoustic_model = pytest.importorskip("estimator_asr.models.acoustic")
+cascade = pytest.importorskip("estimator_asr.exporting.saved_model.cascade")
+config = pytest.importorskip("estimator_asr.experiment.config")
+format_exports = pytest.importorskip("format_exports")
+proposals = pytest.importorskip("estimator_asr.exporting.saved_model.proposals")
+saved_model = pytest.importorskip("estimator_asr.exporting.saved_model.recogniser")
+tasks = pytest.importorskip("estimator_asr.models.tasks.tasks")
+tiny_models = pytest.importorskip("tiny_models")
 pytestmark = pytest.mark.long
 CHANGES = {"beam_width": 6, "candidates": 5, "language_weight": 0.4, "token_bonus": 0.8}
 SEARCH = {**runtime_models.DECODE, **CHANGES}
@@ -36,30 +43,13 @@ class TensorFlowGraph:
         return self.session.run(self.outputs, feeds)
 
 
-def make_ngram(tokens):
-    from estimator_asr.decoding.ngrams import back_off, kneser_ney
-
-    rng = np.random.default_rng(1)
-    lines = [[tokens[int(each) % len(tokens[1:]) + 1] for each in rng.geometric(0.3, 6)] for _ in range(99)]
-    return back_off.compile_model(kneser_ney.estimate(kneser_ney.encode(lines), 2).model, tokens, "random")
-
-
-def open_model(path, settings, num_text):
-    from estimator_asr.experiment import config, model_directory
-
-    model = model_directory.open_model_directory(path)
-    ngram = make_ngram(getattr(model, num_text).tokens) if settings["ngram_weight"] else None
+def set_decoding(model, settings, tokens):
+    ngram = format_exports.make_ngram(tokens) if settings["ngram_weight"] else None
     return dataclasses.replace(model, decode=config.DecodeConfig(**settings), ngram=ngram)
 
 
 def build(acoustic, language, fbank, words):
-    """Builds the cascade of the export; returns its outputs, and (inputs, outputs) of the three graphs."""
-    tf = pytest.importorskip("tensorflow")
-
-    from estimator_asr.exporting.saved_model import cascade, proposals
-    from estimator_asr.models import acoustic as acoustic_lib
-    from estimator_asr.models.tasks import tasks
-
+    """Builds the export's cascade; returns its outputs, and the inputs and outputs of the three graphs."""
     lengths = tf.constant([len(fbank)])
     given = tf.constant(words) if words else None
     found = proposals.find_hypotheses(acoustic, language, tf.constant(fbank[None]), lengths, given)
@@ -67,7 +57,7 @@ def build(acoustic, language, fbank, words):
     ids, counts = tf.compat.v1.placeholder(tf.int32, [None, None]), tf.compat.v1.placeholder(tf.int32, [None])
     inputs, task = {"token_ids": ids, "num_tokens": counts}, tasks.for_model(acoustic)
     args = ids[None], counts[None], acoustic.tokens.num_classes, task.token_parts()
-    scores = acoustic_lib.score(acoustic.config.acoustic, found[0].encoding, *args)[0]
+    scores = acoustic_model.score(acoustic.config.acoustic, found[0].encoding, *args)[0]
     heard = {"log_probs": found[0].log_probs, "encoding": found[0].encoding[0]}
     graphs = [({}, heard), (inputs, {"scores": scores}), None]
     if language:
@@ -102,21 +92,14 @@ def make_model(acoustic, language, graphs) -> model_lib.Model:
 
 
 def compare(acoustic, language, words, seed):
-    tf = pytest.importorskip("tensorflow")
-    import tiny_models
-
-    from estimator_asr.experiment import checkpoints
-    from estimator_asr.exporting.saved_model import cascade
-    from estimator_asr.exporting.saved_model import recogniser as of_export
-
     speech = tiny_models.make_waveform(20000, seed)
     fbank = tiny_models.extract(speech)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         outputs, graphs = build(acoustic, language, fbank, words)
         for model in filter(None, (acoustic, language)):
-            cascade.restore(session, model, checkpoints.latest(model.path))
+            cascade.restore(session, model, tf.train.latest_checkpoint(model.path))
         session.run(tf.compat.v1.tables_initializer())
-        expected = of_export.list_results(session.run(outputs))
+        expected = saved_model.list_results(session.run(outputs))
         parts = [pair and TensorFlowGraph(session, *pair) for pair in graphs]
         found = recogniser.Recogniser(make_model(acoustic, language, parts), words).recognise(speech)
     assert found.pop("status") == "ok"
@@ -148,12 +131,11 @@ TOKENS = {
 )
 @pytest.mark.parametrize("has_language", [True, False])
 def test_results_equal_those_of_the_export(tmp_path, token_type, case, has_language):
-    import tiny_models
-
     tokens = tiny_models.vocabulary.Vocabulary(TOKENS[token_type])
-    tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type=token_type)
-    tiny_models.make_language_model(str(tmp_path / "lm"))
     heard, written, words = CASES.get(case, (SEARCH, SEARCH, ()))
-    acoustic = open_model(str(tmp_path / "am"), heard, "tokens")
-    language = open_model(str(tmp_path / "lm"), written, "characters") if has_language else None
+    acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), tokens, token_type=token_type)
+    acoustic, language = set_decoding(acoustic, heard, tokens), None
+    if has_language:
+        language = tiny_models.make_language_model(str(tmp_path / "lm"))
+        language = set_decoding(language, written, language.characters)
     assert any(compare(acoustic, language, words, seed)["characters"] for seed in (1, 2, 3))

@@ -1,4 +1,4 @@
-"""The characters of sentences beside TensorFlow's search."""
+"""The search for characters returns the same sentences as TensorFlow's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arrays():
 
 
 def make_lattice(seed: int, num_characters: int) -> character_search.Lattice:
-    """Returns 1 to COUNT candidates of each token of NUM_TOKENS; the others are impossible."""
+    """Returns sentences of NUM_TOKENS tokens, each of which has 1 to COUNT possible candidates."""
     rng = np.random.default_rng(seed)
     shape = [len(NUM_TOKENS), max(NUM_TOKENS), COUNT]
     characters = np.int32(np.argsort(rng.random([*shape[:2], num_characters]))[..., :COUNT])
@@ -33,7 +33,7 @@ def make_lattice(seed: int, num_characters: int) -> character_search.Lattice:
 
 
 def normalise(lattice):
-    """Returns the lattice with probabilities that sum to 1, as the language model's candidates have."""
+    """Returns the lattice with probabilities that sum to 1 for each token, like the language model's."""
     exists = lattice.log_probs > -1e8
     log_probs = np.where(exists, lattice.log_probs, -np.inf)
     totals = np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
@@ -42,7 +42,7 @@ def normalise(lattice):
 
 
 def list_pairs(lattice):
-    """Returns the candidates as tensors of TensorFlow."""
+    """Converts the candidates to tensors."""
     tf = pytest.importorskip("tensorflow")
 
     from estimator_asr.decoding.search import candidates
@@ -66,9 +66,8 @@ def test_the_search_equals_that_of_tensorflow(arrays, seed, width):
     lattice = normalise(make_lattice(seed, len(arrays.unigram_log_probs)))
     decode = config.DecodeConfig(beam_width=width, candidates=COUNT)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        scorer = graph_scorers.NgramScorer(arrays, WEIGHT)
-        given = list_pairs(lattice)
-        expected = session.run(graph_search.search(decode, given, tf.constant(NUM_TOKENS), scorer))
+        args = list_pairs(lattice), tf.constant(NUM_TOKENS), graph_scorers.NgramScorer(arrays, WEIGHT)
+        expected = session.run(graph_search.search(decode, *args))
     scorer = ngrams.NgramScorer(ngrams.BackOffArrays(**vars(arrays)), WEIGHT)
     found = character_search.search(lattice, NUM_TOKENS, scorer, width)
     np.testing.assert_array_equal(found.characters, expected.characters)

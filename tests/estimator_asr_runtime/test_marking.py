@@ -1,15 +1,13 @@
-"""Marks and written text of the runtime, with a punctuation graph in plain Python."""
+"""Marks and numbers in transcripts, with a punctuation graph in plain Python."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-import shutil
-import subprocess
 
+import node
 import numpy as np
-import paths
 import pytest
 import runtime_models
 from runtime_models import make_log_probs, make_model
@@ -61,7 +59,7 @@ def make_punctuator(graph=None, **settings) -> marking.Punctuator:
 
 
 def punctuate(text: str, pauses=(), seconds: float = 9.0, **settings) -> dict:
-    """Marks a text whose characters take 0.5 s; `pauses` are the seconds after each, 0 if there is none."""
+    """Marks a text whose characters take 0.5 s each; `pauses` are the seconds after them, by default 0."""
     items, time = [], 0.0
     for index, character in enumerate(re.findall("<space>|.", text)):
         items.append({"character": character, "start": time, "end": time + 0.5})
@@ -73,12 +71,7 @@ def punctuate(text: str, pauses=(), seconds: float = 9.0, **settings) -> dict:
 def test_marks_follow_characters():
     found = punctuate("你好好你")
     assert (found["transcript"], found["punctuated"]) == ("你好好你", "你好，好，你，")
-    assert [item["mark"] for item in found["characters"]] == [
-        "",
-        "，",
-        "，",
-        "，",
-    ]  # speech ends after the last one
+    assert [item["mark"] for item in found["characters"]] == ["", "，", "，", "，"]
     assert found["status"] == "ok"
 
 
@@ -100,22 +93,16 @@ def test_no_mark_follows_a_space_and_no_space_follows_a_mark():
     assert (found["punctuated"], found["written"]) == ("你 好，你 ", "你 好，你 ")
 
 
-@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 @pytest.mark.parametrize("text", ["你好好你", "你<space>好<space><space>你<space>", "犇<space>好<space>"])
 def test_marks_of_the_page_are_those_of_python(text, tmp_path):
     expected, graph = punctuate(text), MarksGraph()
     characters = [{**item, "mark": None} for item in expected["characters"]]
     make_punctuator(graph)._find_marks(characters, np.float32(9))
     scores = graph.scores.ravel().tolist()
-    for name in ("marking.js", "joining.js"):
-        shutil.copy(paths.ROOT / "estimator_asr_runtime/web" / name, tmp_path)
-    (tmp_path / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    (tmp_path / "program.js").write_text(PROGRAM, encoding="utf-8")
     rules = joining.JOININGS["character"]._asdict()
     settings = {"joining": rules, "punctuation": dataclasses.asdict(SETTINGS)}
-    command = ["node", "program.js", *map(json.dumps, (settings, characters, scores))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
-    found = json.loads(done.stdout)
+    arguments = map(json.dumps, (settings, characters, scores))
+    found = node.run(tmp_path, PROGRAM, ["marking.js", "joining.js"], *arguments)
     assert found["punctuated"] == expected["punctuated"]
     assert [item["mark"] for item in found["characters"]] == [item["mark"] for item in expected["characters"]]
 

@@ -1,4 +1,4 @@
-"""The page in a real browser: a file, the microphone, errors, a telephone's width, no other server."""
+"""The page in a browser: files, the microphone, errors, a phone's width, and no requests to other servers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import threading
 
 import browser
+import node
 import numpy as np
 import pytest
 import soundfile
@@ -21,16 +22,13 @@ pytestmark = [
     pytest.mark.skipif(
         browser.find() is None, reason="no chromium or google-chrome is installed: apt-get install chromium"
     ),
-    pytest.mark.skipif(
-        "ONNXRUNTIME_WEB" not in os.environ,
-        reason="ONNXRUNTIME_WEB does not name the directory of onnxruntime-web: npm pack onnxruntime-web",
-    ),
+    node.NEEDS_ONNXRUNTIME_WEB,
 ]
 
 
 @contextlib.contextmanager
 def serve(directory: str):
-    """Serves a folder as `python -m http.server` does; yields its address and the paths that were asked."""
+    """Serves a folder as `python -m http.server` does; yields its URL and the list of requested paths."""
     asked = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -39,27 +37,23 @@ def serve(directory: str):
 
     handler = functools.partial(Handler, directory=directory)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/", asked
-        finally:
-            server.shutdown()
-            thread.join(30)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+        server.shutdown()
 
 
 @pytest.fixture(scope="module")
 def exports():
     pytest.importorskip("tensorflow")
-    import page_exports
+    import format_exports
 
-    return page_exports
+    return format_exports
 
 
 @pytest.fixture(scope="module")
 def export(exports, tmp_path_factory) -> str:
     settings = {"with_ngrams": True, "with_marks": True, "attention_weight": 0.4}
-    return exports.export(str(tmp_path_factory.mktemp("export")), **settings)
+    return exports.export_onnx(str(tmp_path_factory.mktemp("export")), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +70,14 @@ def recording(exports, tmp_path_factory) -> str:
 
 @pytest.fixture
 def page(folder):
-    with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900) as opened:
+    with recording_page(folder) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def recording_page(folder, recording=None):
+    """Opens the page in a browser whose microphone plays a recording, if one is given."""
+    with serve(folder) as (url, _), browser.Browser(browser.find(), 1000, 900, recording) as opened:
         open_page(opened, url)
         yield opened
 
@@ -118,16 +119,14 @@ def test_a_file_becomes_the_transcript_of_the_python_runtime(page, export, recor
 
 
 def test_the_microphone(folder, recording):
-    with serve(folder) as (url, _):
-        with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
-            open_page(page, url)
-            page.run("document.getElementById('record').click()")
-            page.wait(lambda: "Listening" in find(page, "status"))
-            page.wait(lambda: find(page, "level", "value") > 0.1)
-            page.wait(lambda: page.run("new Promise((done) => setTimeout(() => done(true), 1500))"))
-            page.run("document.getElementById('record').click()")
-            page.wait(lambda: "s of audio in" in find(page, "status"))
-            assert find(page, "transcript") and find(page, "level", "hidden")
+    with recording_page(folder, recording) as page:
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "Listening" in find(page, "status"))
+        page.wait(lambda: find(page, "level", "value") > 0.1)
+        page.wait(lambda: page.run("new Promise((done) => setTimeout(() => done(true), 1500))"))
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "s of audio in" in find(page, "status"))
+        assert find(page, "transcript") and find(page, "level", "hidden")
 
 
 def test_audio_that_cannot_be_recognised_has_a_message(page, tmp_path):
@@ -181,16 +180,14 @@ def test_a_recording_ends_after_the_longest_utterance(exports, export, recording
     listing["max_seconds"] = 1
     with open(path, "w", encoding="utf-8") as file:
         json.dump(listing, file)
-    with serve(folder) as (url, _):
-        with browser.Browser(browser.find(), 1000, 900, microphone=recording) as page:
-            open_page(page, url)
-            page.run("document.getElementById('record').click()")
-            page.wait(lambda: "for up to 1 s" in find(page, "status"))
-            page.wait(lambda: find(page, "status").startswith("1.0 s of audio in"))
-            assert find(page, "transcript") and find(page, "level", "hidden")
+    with recording_page(folder, recording) as page:
+        page.run("document.getElementById('record').click()")
+        page.wait(lambda: "for up to 1 s" in find(page, "status"))
+        page.wait(lambda: find(page, "status").startswith("1.0 s of audio in"))
+        assert find(page, "transcript") and find(page, "level", "hidden")
 
 
-def test_a_telephone_needs_no_scrolling_to_the_side(folder, recording):
+def test_the_page_fits_the_width_of_a_phone(folder, recording):
     with serve(folder) as (url, _), browser.Browser(browser.find(), 390, 800) as page:
         open_page(page, url)
         choose(page, recording)

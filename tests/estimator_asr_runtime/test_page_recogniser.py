@@ -1,4 +1,4 @@
-"""The page's recogniser in Node beside the Python one, on a tiny export with random weights."""
+"""The page's recogniser in Node returns the same results as the Python one, for exports of random weights."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 
+import node
 import numpy as np
 import paths
 import pytest
@@ -18,10 +19,7 @@ from estimator_asr_runtime import recogniser
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed"),
-    pytest.mark.skipif(
-        "ONNXRUNTIME_WEB" not in os.environ,
-        reason="ONNXRUNTIME_WEB does not name the directory of onnxruntime-web: npm pack onnxruntime-web",
-    ),
+    node.NEEDS_ONNXRUNTIME_WEB,
 ]
 PROGRAM = paths.ROOT / "tests" / "support" / "runtime" / "recognise.mjs"
 TUNED = {
@@ -46,9 +44,9 @@ STRINGS = ("character", "pinyin", "mark")
 @pytest.fixture(scope="module")
 def exports():
     pytest.importorskip("tensorflow")
-    import page_exports
+    import format_exports
 
-    return page_exports
+    return format_exports
 
 
 def recognise_in_node(directory, page: str, waveforms) -> list[dict]:
@@ -86,7 +84,7 @@ def assert_equal(found: dict, expected: dict):
 
 @pytest.mark.parametrize("case", CASES)
 def test_results_equal_those_of_the_python_runtime(exports, tmp_path, case):
-    export = exports.export(str(tmp_path), **CASES[case])
+    export = exports.export_onnx(str(tmp_path), **CASES[case])
     if case == "initial_final":
         exports.speak_initials_and_finals(export)
     page = exports.write_page(export, str(tmp_path / "page"))
@@ -98,7 +96,7 @@ def test_results_equal_those_of_the_python_runtime(exports, tmp_path, case):
 
 
 def test_statuses(exports, tmp_path):
-    export = exports.export(str(tmp_path))
+    export = exports.export_onnx(str(tmp_path))
     model = model_lib.load(export)
     sizes = 0, model.settings.min_samples - 1, 4000, 4000, 4000
     waveforms = [np.full(size, value, np.float32) for size, value in zip(sizes, (1, 1, 1e-4, np.nan, 1e13))]

@@ -1,16 +1,13 @@
-"""How the page shows a result, in Node with elements that only keep their content."""
+"""The page shows a result, in Node with HTML elements that only keep their content."""
 
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 
-import paths
-import pytest
+import node
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 PROGRAM = """
+import { showResult } from "./transcript.js";
 const makeElement = () => ({
   children: [],
   style: {},
@@ -22,8 +19,7 @@ globalThis.document = {
   createElement: makeElement,
   getElementById: (id) => (elements[id] ??= makeElement()),
 };
-const { showResult } = await import(process.argv[2]);
-showResult(JSON.parse(process.argv[3]), { characterTimes: () => "" });
+showResult(JSON.parse(process.argv[2]), { characterTimes: () => "" });
 const { written, transcript } = elements;
 const characters = transcript.children.map(({ children }) => children[0]);
 console.log(JSON.stringify([written.hidden, written.textContent, characters]));
@@ -36,13 +32,7 @@ RESULT = {
 
 
 def show(directory, result: dict) -> list:
-    (directory / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    shutil.copy(paths.ROOT / "estimator_asr_runtime/web/transcript.js", directory)
-    (directory / "program.mjs").write_text(PROGRAM, encoding="utf-8")
-    names = [str(directory / name) for name in ("program.mjs", "transcript.js")]
-    command = ["node", *names, json.dumps(result)]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, timeout=60)
-    return json.loads(done.stdout)
+    return node.run(directory, PROGRAM, ["transcript.js"], json.dumps(result))
 
 
 def test_the_written_text_is_above_the_characters(tmp_path):
