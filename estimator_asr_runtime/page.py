@@ -24,8 +24,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
-import numpy as np
-
 from estimator_asr_runtime import errors, joining, model, model_json, ngrams
 
 _WEB_DIR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "web")
@@ -129,11 +127,11 @@ def _write_files(loaded: model.Model, library: Library, directory: str) -> int:
         shutil.copyfile(path, os.path.join(directory, name))
     ngram_entries = {part: _unpack(loaded, directory, part) for part in ("acoustic", "language")}
     names = ("ort.wasm", *sorted(f"model/{name}" for name in os.listdir(os.path.join(directory, "model"))))
-    listing = {
-        **_read_settings(loaded),
-        "ngrams": ngram_entries,
-        "files": {name: _describe(os.path.join(directory, name)) for name in names},
-    }
+    files = {}
+    for name in names:
+        path = os.path.join(directory, name)
+        files[name] = {"num_bytes": os.path.getsize(path), "sha256": model_json.find_digest(path)}
+    listing = {**_read_settings(loaded), "ngrams": ngram_entries, "files": files}
     with open(os.path.join(directory, model_json.FILE), "w", encoding="utf-8") as file:
         json.dump(listing, file, ensure_ascii=False, indent=1)
     paths = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names]
@@ -163,22 +161,14 @@ def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]
     arrays = ngrams.load(os.path.join(loaded.path, f"{part}_ngram.npz"))
     entries = {}
     for field in _ARRAYS:
-        values, path = _as_typed(getattr(arrays, field)), f"model/{part}_ngram.{field}.bin"
+        values, path = getattr(arrays, field), f"model/{part}_ngram.{field}.bin"
+        # JavaScript reads little-endian typed arrays, but no int64. The keys, which are below num_states x
+        # num_tokens, become float64, which is exact up to 2^53.
+        integer = "<f8" if values.itemsize == 8 else "<i4"
+        values = values.astype(integer if values.dtype.kind == "i" else "<f4")
         values.tofile(os.path.join(directory, path))
         entries[field] = {"file": path, "type": values.dtype.name}
     return {"order": int(arrays.order), "start_state": int(arrays.start_state), "arrays": entries}
-
-
-def _as_typed(array: np.ndarray) -> np.ndarray:
-    """Returns little-endian numbers that JavaScript can read as a typed array.
-
-    int64 keys become float64, which is exact up to 2^53; keys are below num_states * num_tokens.
-    """
-    return array.astype({"f": "<f4", "i": "<f8" if array.itemsize == 8 else "<i4"}[array.dtype.kind])
-
-
-def _describe(path: str) -> dict:
-    return {"num_bytes": os.path.getsize(path), "sha256": model_json.find_digest(path)}
 
 
 def _make_parser() -> argparse.ArgumentParser:

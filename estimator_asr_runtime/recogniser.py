@@ -92,7 +92,10 @@ class Recogniser:
         tokens = [[model.tokens[index] for index in hypothesis.ids] for hypothesis in hypotheses]
         is_joined = model.language is not None and model.settings.token_type == "initial_final"
         units = [joining.join_syllables(row) for row in tokens] if is_joined else tokens
-        spellings = self._write(units, hypotheses)
+        spellings = writing.write(model, units)
+        if model.language is not None and self._hotwords:
+            pairs = zip(spellings, hypotheses)
+            spellings = [hotwords.write(self._hotwords, spelling, one.ids) for spelling, one in pairs]
         weight = np.float32(model.settings.acoustic.language_weight)
         scores = [one.score + weight * spelling.score for one, spelling in zip(hypotheses, spellings)]
         texts = [model.settings.joining.join(spelling.strings) for spelling in spellings]
@@ -116,13 +119,6 @@ class Recogniser:
             return result
         seconds = np.float32(self._model.settings.output_seconds) * np.float32(num_frames)
         return self._model.punctuation.punctuate(result, seconds)
-
-    def _write(self, units, hypotheses: list[beam_search.Hypothesis]) -> list[writing.Written]:
-        spellings = writing.write(self._model, units)
-        if self._model.language is None or not self._hotwords:
-            return spellings
-        pairs = zip(spellings, hypotheses)
-        return [hotwords.write(self._hotwords, spelling, hypothesis.ids) for spelling, hypothesis in pairs]
 
     def _describe_characters(self, spelling: writing.Written, units: Sequence[str], times) -> dict:
         """Returns the characters and their mean confidence; `units` is the pinyin of each string."""

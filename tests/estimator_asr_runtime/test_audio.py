@@ -98,7 +98,7 @@ def test_joined_files_are_refused_with_the_end_of_the_first(tmp_path, kind, subt
 
 
 def test_random_bytes_after_an_mp3_are_not_taken_for_audio(tmp_path):
-    """A picture in a tag is such data."""
+    """A picture in a tag looks like random bytes."""
     picture = np.random.default_rng(0).bytes(60000)
     (tmp_path / "a").write_bytes(encode("MP3", 16000) + picture)
     assert len(audio.read(str(tmp_path / "a"), 16000, 9).waveform) == 16000
@@ -129,7 +129,7 @@ def test_files_longer_than_a_block_and_huge_values(tmp_path):
 
 @pytest.mark.parametrize("num_bytes", [16, 17, 4001])
 def test_samples_after_a_header_of_0_samples_are_read(tmp_path, num_bytes):
-    """If the number of bytes is odd, there is no padding."""
+    """The chunk is not padded if its number of bytes is odd."""
     path = write(tmp_path / "a.wav", np.full(4001, 0.25), subtype="PCM_U8")
     content = (tmp_path / "a.wav").read_bytes()[: 44 + num_bytes]
     (tmp_path / "a.wav").write_bytes(content[:40] + bytes(4) + content[44:])

@@ -12,7 +12,7 @@ AGAIN = "copy the export again, or export the model again"
 
 @pytest.fixture
 def onnx_path(tmp_path) -> str:
-    """A graph whose output `twice` is 2 x `waveform`."""
+    """The path of a graph whose output `twice` is 2 x `waveform`."""
     onnx = pytest.importorskip("onnx")
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     ends = [helper.make_tensor_value_info(name, kind, [1, None]) for name in ("waveform", "twice")]
@@ -25,7 +25,7 @@ def onnx_path(tmp_path) -> str:
 
 @pytest.fixture
 def litert_path(tmp_path) -> str:
-    """The same graph in LiteRT."""
+    """The path of the same graph for LiteRT."""
     tf = pytest.importorskip("tensorflow")
 
     double = tf.function(lambda waveform: {"twice": tf.add(waveform, waveform, name="twice")})
@@ -55,7 +55,7 @@ def test_onnx_runtime_accepts_any_size(onnx_path):
         np.testing.assert_array_equal(outputs["twice"], np.full([1, size], 2))
 
 
-@pytest.mark.filterwarnings("ignore")  # of TensorFlow's converter
+@pytest.mark.filterwarnings("ignore")  # TensorFlow's converter emits warnings
 def test_litert_accepts_any_size(litert_path):
     pytest.importorskip("ai_edge_litert")
     graph = backends.LiteRtGraph(litert_path, 1)

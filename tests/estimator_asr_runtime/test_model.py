@@ -1,4 +1,4 @@
-"""Model directories: what is missing, damaged or foreign is one sentence."""
+"""Model directories: each missing, damaged or foreign file has an error message."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FILES = {"acoustic.onnx": b"graph", "tokens.txt": TOKENS}
 
 @pytest.fixture(autouse=True)
 def graphs(monkeypatch):
-    """The names of their files, instead of graphs of ONNX Runtime."""
+    """Replaces the graphs with the names of their files."""
     backend = backends.BACKENDS["onnx"]._replace(graph=lambda path, _: os.path.basename(path))
     monkeypatch.setitem(backends.BACKENDS, "onnx", backend)
 
 
 def make_arrays() -> dict:
-    """Returns a 1-gram model of one state."""
+    """Returns the arrays of a 1-gram model with a single state."""
     lengths = dict.fromkeys(ngrams.BackOffArrays._fields[1:9], 1)
     lengths |= {"unigram_log_probs": 4, "unigram_states": 4}
     arrays = {name: np.zeros(length, int) for name, length in lengths.items()}
@@ -128,8 +128,6 @@ def test_fields_are_those_of_the_trainer():
     ours = {field.name: field.type for field in dataclasses.fields(model_json.Decode)}
     theirs = {field.name: field.type for field in dataclasses.fields(config.DecodeConfig)}
     pauses = {name: kind for name, kind in theirs.items() if name.startswith("pause_")}
-    assert ours == {
-        name: kind for name, kind in theirs.items() if "whisper" not in name and name not in pauses
-    }
+    assert ours == {name: kind for name, kind in theirs.items() if not name.startswith(("whisper", "pause"))}
     settings = {field.name: field.type for field in dataclasses.fields(model_json.Punctuation)}
     assert settings == {"marks": "Sequence[str]", **pauses, "longest_pause": "float"}

@@ -1,4 +1,4 @@
-"""The program that writes a page: its files, and what it refuses."""
+"""The program that writes a page: the files that it writes, and the input that it refuses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def library(tmp_path) -> str:
 
 @pytest.fixture
 def export(tmp_path, monkeypatch) -> str:
-    """A model directory with an n-gram model, which loads without its graphs being run."""
+    """A model directory with an n-gram model; loading it runs no graphs."""
     content = io.BytesIO()
     np.savez(content, **ARRAYS._asdict())
     tokens = "".join(f"{token}\n" for token in runtime_models.TOKENS).encode()
@@ -82,7 +82,7 @@ def test_the_folder_has_the_page_the_model_and_its_library(export, library, tmp_
 
 def test_model_json_has_settings_sizes_and_arrays(export, library, tmp_path):
     output = tmp_path / "page"
-    output.mkdir()  # empty: it may be there
+    output.mkdir()  # an empty directory is accepted
     size = page.write(export, os.path.join(library, "dist"), str(output))
     assert size == sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     listing = json.loads((output / "model.json").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from estimator_asr_runtime import errors, ranking
 
 
 def test_probabilities_of_equal_texts_are_added():
-    """A text with probabilities 0.3 and 0.3 ranks higher than one with 0.4."""
+    """A text with two hypotheses of probability 0.3 ranks above a text with one of 0.4."""
     ranked = ranking.rank(np.log(np.float32([0.4, 0.3, 0.3])), ["a", "b", "b"], "m")
     assert [(each.transcript, each.place) for each in ranked] == [("b", 1), ("a", 0)]
     assert [math.exp(each.score) for each in ranked] == pytest.approx([0.6, 0.4])

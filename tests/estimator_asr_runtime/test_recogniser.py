@@ -1,4 +1,4 @@
-"""The cascade on graphs in plain Python, whose results a person can check."""
+"""The cascade with graphs in plain Python, so that results can be checked by hand."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from estimator_asr_runtime import errors, recogniser, statuses
 
 SPEECH = np.full(16000, 0.1, np.float32)
 NI_HAO = [4, 1, 4, 4, 2, 2]
+NI_OR_HAO = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))  # a single frame
 KEYS = {
     *("transcript", "pinyin", "greedy_pinyin", "acoustic_score", "language_score", "confidence"),
     *("status", "characters", "n_best"),
@@ -47,8 +48,7 @@ def test_transcripts_are_tokens_if_there_is_no_language_model():
 
 
 def test_greedy_has_the_score_of_the_best_path():
-    decode = {**runtime_models.DECODE, "decoding": "greedy"}
-    found = recognise(make_model(make_log_probs(NI_HAO), acoustic=decode))
+    found = recognise(make_model(make_log_probs(NI_HAO), acoustic={"decoding": "greedy"}))
     assert found["acoustic_score"] == pytest.approx(6 * math.log(0.9), rel=1e-5)
     assert len(found["n_best"]) == 1
 
@@ -61,21 +61,18 @@ def test_a_letter_that_the_language_model_lacks_is_kept():
 
 
 def test_the_language_model_reorders_hypotheses():
-    """Two tokens are almost equally likely, and hao3 has two characters."""
-    log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
+    """Two tokens are almost equally likely; hao3 has two characters, ni3 only one."""
     language = runtime_models.LanguageGraph()
-    assert recognise(make_model(log_probs, language))["transcript"] == "好"
-    decode = {**runtime_models.DECODE, "language_weight": 1.0}
-    found = recognise(make_model(log_probs, language, acoustic=decode))
+    assert recognise(make_model(NI_OR_HAO, language))["transcript"] == "好"
+    found = recognise(make_model(NI_OR_HAO, language, acoustic={"language_weight": 1.0}))
     assert found["transcript"] == "你"
     assert found["n_best"][0]["score"] == pytest.approx(math.log(0.47), rel=1e-4)
 
 
 def test_the_attention_decoder_reorders_hypotheses():
     decoder = runtime_models.Graph(scores=np.float32([-8, -2]))
-    decode = {**runtime_models.DECODE, "attention_weight": 0.5, "beam_width": 2}
-    log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
-    found = recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
+    decode = {"attention_weight": 0.5, "beam_width": 2}
+    found = recognise(make_model(NI_OR_HAO, decoder=decoder, acoustic=decode))
     assert found["transcript"] == "ni3"
     (inputs,) = decoder.inputs
     assert inputs["token_ids"].tolist() == [[2], [1]]
@@ -114,7 +111,7 @@ def test_an_utterance_whose_status_is_not_ok_is_empty(speech, status):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -200, -2, 0.5, 88, None])
 def test_a_graph_without_valid_log_probabilities(value):
-    """None stands for no frames."""
+    """If the value is None, there are no frames."""
     log_probs = make_log_probs(NI_HAO)[:, : 6 if value else 0]
     log_probs[0, 1:2] = value
     problem = rf"^m: the acoustic graph returned no valid log probabilities \({log_probs.shape[1]} frames\)"
@@ -123,23 +120,22 @@ def test_a_graph_without_valid_log_probabilities(value):
 
 
 def test_nan_of_the_language_graph_or_the_decoder():
-    """Of two hypotheses, hao3 and ni3, only the second one has finite scores."""
-    log_probs = np.log(np.float32([[[0.01, 0.47, 0.5, 0.01, 0.01]]]))
+    """Of the two hypotheses, hao3 and ni3, only ni3 has finite scores."""
     language = runtime_models.LanguageGraph()
     run = language.run
     language.run = lambda inputs: {
         **run(inputs),
         "log_probs": np.where(inputs["token_ids"][..., None] == 2, np.nan, run(inputs)["log_probs"]),
     }
-    decode = {**runtime_models.DECODE, "attention_weight": 0.5, "beam_width": 2}
+    decode = {"attention_weight": 0.5, "beam_width": 2}
     decoder = runtime_models.Graph(scores=np.float32([np.nan, -2]))
-    for model in (make_model(log_probs, language), make_model(log_probs, decoder=decoder, acoustic=decode)):
+    for model in (make_model(NI_OR_HAO, language), make_model(NI_OR_HAO, decoder=decoder, acoustic=decode)):
         found = recognise(model)
         assert found["pinyin"] == "ni3"
         json.dumps(found, allow_nan=False)
     decoder = runtime_models.Graph(scores=np.float32([np.nan, np.nan]))
     with pytest.raises(errors.UserError, match="^m: no transcript has a finite score"):
-        recognise(make_model(log_probs, decoder=decoder, acoustic=decode))
+        recognise(make_model(NI_OR_HAO, decoder=decoder, acoustic=decode))
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ sys.exit(transcribe.main(["--model=m", *sys.argv[1:]]))
 
 
 def run_program(command: str, *args) -> subprocess.CompletedProcess:
-    """Runs a command of bash, in which "$@" is the program with arguments."""
+    """Runs a bash command, in which "$@" stands for the program and its arguments."""
     code = _PROGRAM.format(support=os.path.dirname(runtime_models.__file__))
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     words = ["bash", "-c", command, "bash", sys.executable, "-c", code, *args]

@@ -103,7 +103,9 @@ def compare(
             other.recognise(utterances[0].waveform)
         for utterance in progress_bar.ProgressBar(utterances, desc=f"compare {name}", unit="recording"):
             waveform = utterance.waveform
-            expected, got = _recognise(model, waveform), other.recognise(waveform)
+            batch = {"waveform": waveform[None], "num_samples": np.int32([len(waveform)])}
+            expected = {name: values[0] for name, values in model.run(batch).items()}
+            got = other.recognise(waveform)
             agreement.count(expected, got)
             if weights == EXACT:
                 where = f"export: utterance {utterance.utterance_id} in {name}"
@@ -126,8 +128,3 @@ def _as_user_errors(name: str) -> Iterator[None]:
     except (LookupError, ValueError) as error:  # the outputs have different names or shapes
         problem = f"the outputs of {name} do not match the SavedModel's ({type(error).__name__}: {error})"
         raise errors.UserError(f"export: {problem}. {_ADVICE.format(name)}") from error
-
-
-def _recognise(model: recogniser.Recogniser, waveform: np.ndarray) -> dict:
-    outputs = model.run({"waveform": waveform[None], "num_samples": np.int32([len(waveform)])})
-    return {name: values[0] for name, values in outputs.items()}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import json
 import os
 import shutil
@@ -34,7 +35,6 @@ from tfrecord_builder.storage import files
 
 CONVERTERS = {"litert": litert, "onnx": onnx}
 WEIGHTS = ("float32", "float16", "int8")
-_LONGEST_FRAME = 20000  # samples; longer than any frontend's window
 
 
 def check(
@@ -155,7 +155,7 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
         **kind,
         "sample_rate": config.frontend.sample_rate,
         "max_seconds": info.max_seconds,
-        "min_samples": _find_min_samples(config.frontend),
+        "min_samples": next(n for n in itertools.count() if frontend.num_frames(n, config.frontend)),
         "token_type": config.token_type,
         "output_seconds": config.output_seconds,
         "acoustic": dataclasses.asdict(parts.find_decode(acoustic.model)),
@@ -166,8 +166,3 @@ def _write_settings(directory, kind, acoustic, language, info) -> None:
     }
     text = json.dumps({**values, "sha256": export_info.digest(values)}, indent=2, ensure_ascii=False)
     files.write_text(os.path.join(directory, model_json.FILE), text + "\n")
-
-
-def _find_min_samples(config: frontend.FrontendConfig) -> int:
-    """Returns the number of samples in the shortest waveform that has at least one frame."""
-    return next(count for count in range(_LONGEST_FRAME) if frontend.num_frames(count, config))

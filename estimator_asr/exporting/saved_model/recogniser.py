@@ -230,7 +230,7 @@ def recognise_batches(
 ) -> Iterator[tuple[dict, dict]]:
     """Recognises batches; yields a dict of the values and a dict of the outputs of each utterance.
 
-    A batch has arrays by name, at least the model's inputs, whose first axis is the batch. For the outputs, see
+    A batch has at least the model's inputs, as arrays whose first axis is the batch. For the outputs, see
     Recogniser.run.
     """
     for batch in batches:

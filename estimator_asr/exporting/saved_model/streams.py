@@ -60,17 +60,14 @@ def build(
     for name, before in audio.inputs.items():  # a rejected piece leaves the audio state unchanged
         audio.outputs[name] = item_checks.choose(status, audio.outputs[name], before)
     whole = {**outputs, **audio.outputs, "status": item_checks.first_problem(pieces.status, status)}
+    count = placeholder(tf.int32, [], "num_streams")
+    new_states = {**audio.starts, **state.starts}
+    starts = {name: tf.repeat(value[None], count, axis=0) for name, value in new_states.items()}
     return {
-        START: _build_start({**audio.starts, **state.starts}),
+        START: ({"num_streams": count}, starts),
         STREAM: ({**samples, "is_last": is_last, **audio.inputs, **state.inputs}, whole),
         FEATURES: ({**features, "is_last": is_last, **state.inputs}, {**outputs, "status": status}),
     }
-
-
-def _build_start(starts):
-    count = tf.compat.v1.placeholder(tf.int32, [], "num_streams")
-    rows = {name: tf.repeat(value[None], count, axis=0) for name, value in starts.items()}
-    return {"num_streams": count}, rows
 
 
 def _extract(
@@ -104,10 +101,8 @@ def _transcribe(acoustic, language, features, is_last, state):
     state.put("num_frames", total - num_frames)
     state.put("num_outputs", num_outputs + frontend.num_subsampled_frames(num_frames, config.subsampling))
     fbank = layers.at_least_one(joined[:, : tf.reduce_max(num_frames)])
-    model, stream = (
-        tasks.for_model(acoustic),
-        streaming.Stream(chunk // config.subsampling, num_outputs, state),
-    )
+    model = tasks.for_model(acoustic)
+    stream = streaming.Stream(chunk // config.subsampling, num_outputs, state)
     features = {"fbank": fbank, "num_frames": num_frames}
     outputs = model.build(features, stream=stream)
     max_tokens = frontend.num_subsampled_frames(max_frames, config.subsampling)

@@ -46,9 +46,8 @@ class TrainedModel(NamedTuple):
                 f"{self.model.path}: decoding is {decoding}, but streams need beam search; pass "
                 "--decoding=beam"
             )
-        acoustic = dataclasses.replace(
-            config.acoustic, chunk_frames=chunk_frames or config.acoustic.chunk_frames
-        )
+        chunk_frames = chunk_frames or config.acoustic.chunk_frames
+        acoustic = dataclasses.replace(config.acoustic, chunk_frames=chunk_frames)
         config = dataclasses.replace(config, acoustic=acoustic)
         return self._replace(model=dataclasses.replace(self.model, config=config))
 
@@ -90,19 +89,14 @@ def open_trained_model(
 def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
     missing = None
     while True:  # retries if a training run deletes the checkpoint in the meantime
-        checkpoint = _select_checkpoint(path)
+        best = best_checkpoints.read_best(path)
+        checkpoint = best_checkpoints.prefix(path, best[0].step) if best else checkpoints.latest(path)
         try:
             return checkpoint, locks.ReadLock(f"{checkpoint}.index")
         except FileNotFoundError as error:
             if checkpoint == missing:
                 raise checkpoints.DamagedError(checkpoint, "its .index is missing") from error
             missing = checkpoint
-
-
-def _select_checkpoint(path: str) -> str:
-    """Returns the checkpoint in best/ with the lowest error rate on dev, or the latest checkpoint."""
-    best = best_checkpoints.read_best(path)
-    return best_checkpoints.prefix(path, best[0].step) if best else checkpoints.latest(path)
 
 
 def build_recogniser(

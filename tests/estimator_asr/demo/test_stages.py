@@ -1,4 +1,4 @@
-"""Stages of the demo: stamps, failures, interruption, and the lock of the directory."""
+"""Stages of the demo: stamps, failures, interruptions, and the lock on the directory."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ import pytest
 
 from estimator_asr.demo import stages
 from tfrecord_builder import errors
-
-ROOT = paths.ROOT
 
 
 def test_a_demo_directory_can_be_claimed_again_for_the_same_size(tmp_path):
@@ -62,9 +60,7 @@ def test_refuses_a_demo_whose_first_stages_are_not_finished(tmp_path):
         stages.run(stage, tmp_path)
         stages.check_order(planned, tmp_path)
     changed = [planned[0], stages.Stage("speech", "Make speech", "platform", ("aliased",)), planned[2]]
-    expected = (
-        "the stage 'Make speech' is not finished, but later stages are. .*removed. Remove the directory, or"
-    )
+    expected = "the stage 'Make speech' is not finished, but later stages are. .* Remove the directory, or"
     with pytest.raises(errors.UserError, match=expected):
         stages.check_order(changed, tmp_path)
 
@@ -120,7 +116,7 @@ def test_the_message_for_a_killed_program_names_the_signal(tmp_path, monkeypatch
         stages.run(stage(module="dying"), tmp_path / "stamps")
 
 
-# A program with a worker in its process group; it saves something when it is asked to end.
+# A program with a worker in its process group; it creates the file `saved` when it receives SIGTERM.
 SLEEPER = """
 import os, pathlib, signal, subprocess, sys, time
 def end(*_):
@@ -136,7 +132,7 @@ time.sleep(60)
 RUNNER = """
 import fcntl, pathlib, signal
 from estimator_asr.demo import __main__ as demo, stages
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup and a shell's background job ignore signals
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # programs under nohup or in the background ignore signals
 signal.signal(signal.SIGINT, signal.default_int_handler)
 demo.exit_on(signal.SIGTERM, signal.SIGHUP)
 with open("lock", "w") as lock:
@@ -148,9 +144,9 @@ with open("lock", "w") as lock:
 
 @pytest.fixture
 def running(tmp_path):
-    """A process that runs the sleeper in tmp_path, and the process ids of the sleeper and its worker."""
+    """A process that runs SLEEPER in tmp_path, and the process ids of SLEEPER and its worker."""
     (tmp_path / "sleeper.py").write_text(SLEEPER)
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    environment = {**os.environ, "PYTHONPATH": f"{paths.ROOT}{os.pathsep}{tmp_path}"}
     with subprocess.Popen(
         [sys.executable, "-c", RUNNER], cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL
     ) as process:
@@ -169,7 +165,7 @@ def running(tmp_path):
 def test_an_interrupted_stage_lets_its_program_finish_cleanly_first(
     tmp_path, running, signal_number, exit_code
 ):
-    """The program's workers end too. A closed terminal sends SIGHUP."""
+    """The program's workers end too. Closing the terminal sends SIGHUP."""
     process, sleeper, worker = running
     time.sleep(0.2)
     process.send_signal(signal_number)

@@ -9,23 +9,18 @@ from estimator_asr.demo import tables
 
 
 def test_columns_with_hanzi_are_aligned():
-    """A hanzi is two terminal columns wide."""
+    """A hanzi takes up two terminal columns."""
     assert tables.align([("a", "北京", "x"), ("bcd", "ef", "y")]) == ["  a    北京  x", "  bcd  ef    y"]
 
 
 def test_transcripts_count_the_errors_of_each_recording_and_mark_unsure_characters(tmp_path):
     output = tmp_path / "transcripts.jsonl"
     confidences = [{"你": 0.99, "好": 0.8, "吗？": 0.95}, {"一": 0.79, "天。": 0.9}]
-    lines = [
-        {
-            "punctuated": "".join(each),
-            "characters": [
-                {"character": key[0], "mark": key[1:], "confidence": value} for key, value in each.items()
-            ],
-        }
-        for each in confidences
-    ]
-    output.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = []
+    for each in confidences:
+        rows = [{"character": key[0], "mark": key[1:], "confidence": value} for key, value in each.items()]
+        lines.append(json.dumps({"punctuated": "".join(each), "characters": rows}) + "\n")
+    output.write_text("".join(lines), encoding="utf-8")
     recordings = [{"id": "a", "text": "你好，吗？"}, {"id": "b", "text": "二天吧！"}]
     assert tables.transcripts(recordings, output) == [
         "  recording  reference   hypothesis  hanzi wrong  marks wrong",
@@ -49,9 +44,8 @@ def test_mark_rates_list_the_groups_of_marks(tmp_path):
 
 def test_error_rates_list_every_metric_of_every_report(tmp_path):
     rate = {"rate": 0.0125, "errors": 5, "reference_length": 400, "confidence_interval": [0.008, 0.019]}
-    (tmp_path / "metrics.json").write_text(
-        json.dumps({"token_error_rate": rate, "character_error_rate": rate})
-    )
+    metrics = {"token_error_rate": rate, "character_error_rate": rate}
+    (tmp_path / "metrics.json").write_text(json.dumps(metrics))
     assert tables.error_rates({"cascade": tmp_path})[1:] == [
         "  cascade  token error rate      1.25 % (95 % interval 0.80 to 1.90 %)",
         "  cascade  character error rate  1.25 % (95 % interval 0.80 to 1.90 %)",
@@ -59,12 +53,8 @@ def test_error_rates_list_every_metric_of_every_report(tmp_path):
 
 
 def test_durations_end_with_their_sum():
-    assert tables.durations({"Speak": 20.4, "Train": 100.2}) == [
-        "Seconds",
-        "  Speak  20",
-        "  Train  100",
-        "  total  121",
-    ]
+    lines = tables.durations({"Speak": 20.4, "Train": 100.2})
+    assert lines == ["Seconds", "  Speak  20", "  Train  100", "  total  121"]
 
 
 def test_next_commands_contain_the_paths_of_this_demo():

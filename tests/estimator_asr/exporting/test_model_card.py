@@ -1,4 +1,4 @@
-"""The model card: data, and reports, which must belong to the exported models."""
+"""The model card lists the data and the reports, which must evaluate the exported models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_card_lists_data_and_reports(tiny_export, tmp_path):
     )
     assert "decoding beam, beam_width 10" in card
     assert "Recognises 4.\n" in card
-    # 8 utterances of 0.25 s and 3,000 samples more each time, by three speakers.
+    # Eight utterances, of 0.25 s and more, by three speakers.
     assert "| data | train | 0.00 | 8 | 3 |" in card
     assert (
         "| DATA, MORE | test | character error rate | 10.50 % (95 % interval 7.00 to 14.60 %) | 145 | 1,120 |"
@@ -90,30 +90,18 @@ def test_reads_reports(tmp_path):
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", json.dumps({**METRICS, "token_error_rate": 3}), None])
 def test_invalid_reports_are_refused(tmp_path, content):
-    if content is not None:  # there is no report
+    if content is not None:  # None: the file is missing
         (tmp_path / "metrics.json").write_text(content)
     problem = r"metrics.json cannot be read \(\w+: .*\); pass the --output_dir of an evaluation$"
     with pytest.raises(errors.UserError, match=rf"^export: --report_dir=\S+: {problem}"):
         model_card.read_metrics(str(tmp_path))
 
 
-@pytest.fixture(scope="module")
-def models(tiny_export):
-    return [
-        trained_model.open_trained_model(path)
-        for path in (tiny_export.acoustic_dir, tiny_export.language_dir)
-    ]
-
-
 @pytest.fixture
-def check(tiny_export, models):
-    """Checks a report's metrics.json against the export of the models."""
-
-    def check_report(values):
-        checkpoints = [each.checkpoint for each in models]
-        model_card.check_reports({"REPORT": values}, tiny_export.version_dir, checkpoints)
-
-    return check_report
+def check(tiny_export, trained_models):
+    """A function that checks the contents of a report's metrics.json against tiny_export."""
+    checkpoints = [each.checkpoint for each in trained_models]
+    return lambda values: model_card.check_reports({"REPORT": values}, tiny_export.version_dir, checkpoints)
 
 
 @pytest.mark.parametrize("name", ["acoustic_dir", "language_dir"])
@@ -125,18 +113,16 @@ def test_reports_of_the_exported_checkpoints_are_accepted(tiny_export, check, na
 
 
 @pytest.mark.long
-def test_a_report_of_another_export_of_the_same_models_is_accepted(check, models, tmp_path):
-    path = saved_model_writer.write(*models, str(tmp_path))
-    check({"model": path})
+def test_a_report_of_another_export_of_the_same_models_is_accepted(check, trained_models, tmp_path):
+    check({"model": saved_model_writer.write(*trained_models, str(tmp_path))})
 
 
 @pytest.mark.long
-def test_a_report_of_an_export_with_other_weights_is_refused(check, models, tmp_path):
+def test_a_report_of_an_export_with_other_weights_is_refused(check, trained_models, tmp_path):
     acoustic = tiny_models.make_acoustic_model(str(tmp_path / "am"), seed=5)
-    path = saved_model_writer.write(
-        trained_model.open_trained_model(acoustic.path), models[1], str(tmp_path / "export")
-    )
-    checkpoints = [each.checkpoint for each in models]
+    trained = trained_model.open_trained_model(acoustic.path)
+    path = saved_model_writer.write(trained, trained_models[1], str(tmp_path / "export"))
+    checkpoints = [each.checkpoint for each in trained_models]
     with pytest.raises(errors.UserError) as refused:
         check({"model": path})
     expected = f"instead of {' or '.join(checkpoints)} (or an export of the same models)"

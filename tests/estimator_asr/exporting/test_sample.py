@@ -1,4 +1,4 @@
-"""Utterances and their recordings, from a data directory of the builder."""
+"""Utterances and their recordings are read from a data directory that the builder wrote."""
 
 from __future__ import annotations
 
@@ -33,11 +33,9 @@ def read(data_dir: str, num_utterances: int = 10, max_seconds: int = 180) -> dic
 
 
 def list_recordings(data_dir: str) -> dict[str, str]:
-    """Returns the paths of the recordings of dev by utterance id."""
-    lines = [
-        line for path in pathlib.Path(data_dir).glob("dev-*.jsonl") for line in path.read_text().splitlines()
-    ]
-    utterances = [json.loads(line)["utterance"] for line in lines]
+    """Returns the paths of the recordings in dev, keyed by utterance id."""
+    texts = [path.read_text() for path in pathlib.Path(data_dir).glob("dev-*.jsonl")]
+    utterances = [json.loads(line)["utterance"] for text in texts for line in text.splitlines()]
     return {each["utterance_id"]: each["audio"] for each in utterances}
 
 
@@ -64,7 +62,7 @@ def test_utterances_that_are_too_long_for_the_export_are_left_out(tmp_path):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "corpus", 12, 3)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, 17000)
     soundfile.write(f"{corpus_dir}/audio/u13.wav", noise, 16000)
-    soundfile.write(f"{corpus_dir}/audio/u14.wav", noise[:16040], 16000)  # as many frames as a second
+    soundfile.write(f"{corpus_dir}/audio/u14.wav", noise[:16040], 16000)  # no more frames than in a second
     long = builder.BuildConfig(corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "long"), num_workers=1)
     builder.build(long, frontend.FrontendConfig())
     assert set(read(long.output_dir)) == {"u12", "u13", "u14"}

@@ -1,4 +1,4 @@
-"""Models for tests of estimator_asr_runtime: settings, graphs in plain Python, and their directories."""
+"""Models for tests of estimator_asr_runtime: settings, graphs in plain Python, and model directories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DECODE = {
     "confidence_scale": 1.0,
     "confidence_offset": 0.0,
 }
-OTHERS = ("layout", "acoustic", "language")  # not passed to ModelJson as they are in model.json
+OTHERS = ("layout", "acoustic", "language")  # fields of model.json that are not passed to ModelJson unchanged
 
 
 def make_decode(**changes) -> model_json.Decode:
@@ -33,7 +33,7 @@ def make_decode(**changes) -> model_json.Decode:
 
 
 def make_values(**changes) -> dict:
-    """Returns what model.json has but for its digest."""
+    """Returns the fields of model.json, except its digest."""
     return {
         "layout": 1,
         "format": "onnx",
@@ -62,7 +62,7 @@ def write(directory, files: Mapping[str, bytes], **changes) -> str:
 
 
 class Graph:
-    """Returns the outputs that it was made with, and keeps its inputs."""
+    """A graph that always returns the outputs passed to it, and records its inputs."""
 
     def __init__(self, **outputs):
         self.outputs, self.inputs = outputs, []
@@ -73,7 +73,7 @@ class Graph:
 
 
 class LanguageGraph:
-    """ni3 is 你, hao3 is 好 (0.75) or 号 (0.25), and what else there is <unk>."""
+    """A graph that converts ni3 to 你, hao3 to 好 (0.75) or 号 (0.25), and any other token to <unk>."""
 
     def run(self, inputs):
         ids = inputs["token_ids"]
@@ -83,20 +83,23 @@ class LanguageGraph:
 
 
 def make_log_probs(frames, most: float = 0.9) -> np.ndarray:
-    """Returns float32 [1, num_frames, 5] where each frame has one likely class; 4 is the blank."""
+    """Returns float32 [1, num_frames, 5]; each frame has one likely class, and class 4 is the blank."""
     probs = np.full([len(frames), len(TOKENS) + 1], (1 - most) / len(TOKENS), np.float32)
     probs[np.arange(len(frames)), frames] = most
     return np.log(probs)[None]
 
 
 def make_model(log_probs: np.ndarray, language=None, decoder=None, **changes) -> model_lib.Model:
-    """Returns a model of TOKENS and CHARACTERS whose acoustic graph gives log_probs."""
+    """Returns a model with TOKENS and CHARACTERS whose acoustic graph always returns log_probs.
+
+    `changes` are fields of model.json; the fields in `acoustic` replace those in DECODE.
+    """
     if language:
         changes = {"language": DECODE, **changes}
     values = make_values(**changes)
     settings = model_json.ModelJson(
         **{name: value for name, value in values.items() if name not in OTHERS},
-        acoustic=model_json.Decode(**values["acoustic"]),
+        acoustic=make_decode(**values["acoustic"]),
         language=values["language"] and model_json.Decode(**values["language"]),
     )
     ids = {token: index for index, token in enumerate(TOKENS[:3])}  # the language model lacks the letter

@@ -1,4 +1,4 @@
-"""The table of docs/written-form.tsv, and random text that is hard for the rules of the written form."""
+"""The table in docs/written-form.tsv, and random text that is difficult for the rules of the written form."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import paths
 
 from estimator_asr_runtime import written_form
 
-# What numbers consist of, so that random text often has numbers, also unusual ones.
+# Characters in and around numbers, so that random text often contains numbers, including unusual ones.
 _NUMERALS = "零〇幺一二两三四五六七八九十百千万亿点点到比月年日号分块毛米度第百几多半"
-# Latin words and letters, which numbers may follow.
+# Latin words and letters, and characters of the numbers that may follow them.
 _LATIN = ("hello", "app", "mp", "gb", "a", "b", "i ", "T", " ", "一", "三", "十", "点", "五g", "c n n", "的")
 
 
 def read_table() -> dict[str, str]:
-    """Returns the written form for each spoken form."""
+    """Returns the written forms, keyed by spoken form."""
     with open(paths.ROOT / "docs" / "written-form.tsv", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     assert rows[0] == ["spoken", "written"]
@@ -27,7 +27,7 @@ def read_table() -> dict[str, str]:
 
 
 def make_texts(seed: int, count: int) -> list[str]:
-    """Mixes numerals, characters from the rules, characters that no rule has, and parts of the table."""
+    """Mixes numerals, characters from the rules, other characters, and parts of phrases in the table."""
     rng = random.Random(seed)
     with open(written_form.PATH, encoding="utf-8") as file:
         known = sorted(set(re.findall("[^ -~]", file.read())))

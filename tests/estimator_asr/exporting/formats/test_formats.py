@@ -1,4 +1,4 @@
-"""Models in other formats, run by estimator_asr_runtime and compared with their SavedModel."""
+"""Exports in other formats, which estimator_asr_runtime runs, are compared with their SavedModel."""
 
 from __future__ import annotations
 
@@ -15,41 +15,31 @@ import small_models
 import soundfile
 import tensorflow as tf
 import tiny_models
-from onnx import TensorProto, load_model_from_string
+from format_exports import FORMATS, UTTERANCES, WAVEFORMS, export, make_ngram, open_model
+from onnx import TensorProto, checker, load_model_from_string
 
-from estimator_asr.decoding.ngrams import back_off, kneser_ney
-from estimator_asr.experiment import back_off_arrays
-from estimator_asr.exporting import sample
 from estimator_asr.exporting.formats import agreement, bundle, onnx, parts, rewriting
-from estimator_asr.exporting.saved_model import export_info, saved_model_writer, trained_model
+from estimator_asr.exporting.saved_model import export_info
 from estimator_asr_runtime import backends
 from estimator_asr_runtime import model as runtime_model
 from estimator_asr_runtime import recogniser as runtime
 from tfrecord_builder import errors
 from tfrecord_builder.audio import frontend
-from tfrecord_builder.data import vocabulary
 
 pytestmark = pytest.mark.long
-FORMATS = ["litert", "onnx"]
-OTHERS = ["streaming", "transformer", "cnn", "spectrogram", "whisper", "hubert"]
-WAVEFORMS = [tiny_models.make_waveform(4000 + 7000 * i, seed=i) for i in range(4)]
-UTTERANCES = [
-    sample.ParityUtterance(f"u{i}", np.zeros([1, 20], np.float32), each) for i, each in enumerate(WAVEFORMS)
-]
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory) -> str:
-    """A plain, a streaming and a wider acoustic model, one with a frozen encoder, and models of the text."""
+def directory(tmp_path_factory):
+    """The directories of acoustic models of several kinds, of a language model and of a punctuation model."""
     path = tmp_path_factory.mktemp("formats")
     tiny_models.make_acoustic_model(str(path / "plain"))
     tiny_models.make_acoustic_model(str(path / "streaming"), chunk_frames=16)
-    with pytest.MonkeyPatch.context() as patched:  # matrices that are large enough to be quantised
+    with pytest.MonkeyPatch.context() as patched:  # makes matrices that are large enough to be quantised
         wide = dataclasses.replace(small_models.ACOUSTIC, encoder_units=64, encoder_inner_units=128)
         patched.setattr(small_models, "ACOUSTIC", wide)
         tiny_models.make_acoustic_model(str(path / "wide"))
-        spectrogram = frontend.FrontendConfig(frontend="log_spectrogram")
-        patched.setattr(tiny_models, "FRONTEND", spectrogram)
+        patched.setattr(tiny_models, "FRONTEND", frontend.FrontendConfig(frontend="log_spectrogram"))
         tiny_models.make_acoustic_model(str(path / "spectrogram"))
     for encoder in ("transformer", "cnn"):
         tiny_models.make_acoustic_model(str(path / encoder), encoder=encoder)
@@ -57,37 +47,14 @@ def directory(tmp_path_factory) -> str:
         tiny_models.make_pretrained_model(str(path / family), family)
     tiny_models.make_language_model(str(path / "language"), tiny_models.OTHER_TOKENS)
     tiny_models.make_punctuation_model(str(path / "punctuation"))
-    return str(path)
-
-
-def make_ngram(tokens: vocabulary.Vocabulary) -> back_off_arrays.BackOffArrays:
-    """A 3-gram model of random text."""
-    words = np.array(tokens.tokens[1:])
-    lines = words[np.random.default_rng(0).geometric(0.4, [200, 6]) % len(words)]
-    estimated = kneser_ney.estimate(kneser_ney.encode(lines), 3).model
-    return back_off.compile_model(estimated, tokens.tokens, "random")
-
-
-def open_model(directory: str, name: str, ngram=None, **decode) -> trained_model.TrainedModel:
-    trained = trained_model.open_trained_model(os.path.join(directory, name))
-    # Random weights have many hypotheses of almost one score: none is to be at the edge of the beam.
-    decode = dataclasses.replace(trained.model.decode, **{"beam_width": 40, **decode})
-    return trained._replace(model=dataclasses.replace(trained.model, decode=decode, ngram=ngram))
-
-
-def export(path, acoustic, language=None, names=FORMATS, weights="float32") -> str:
-    def complete(version_dir, info):
-        formats = bundle.add(version_dir, names, weights, acoustic, language, info, UTTERANCES)
-        return dataclasses.replace(info, formats={name: vars(each) for name, each in formats.items()})
-
-    return saved_model_writer.write(acoustic, language, str(path / "export"), complete)
+    return path
 
 
 @pytest.mark.parametrize(
     "name", ["plain", "streaming", "transformer", "cnn", "spectrogram", "whisper", "hubert"]
 )
 def test_formats_recognise_like_the_saved_model(directory, tmp_path, name):
-    version_dir = export(tmp_path, open_model(directory, name), open_model(directory, "language"))
+    version_dir = export(tmp_path, FORMATS, open_model(directory / name), open_model(directory / "language"))
     info = export_info.load(version_dir)
     for format in FORMATS:
         compared = info.formats[format]
@@ -97,19 +64,11 @@ def test_formats_recognise_like_the_saved_model(directory, tmp_path, name):
 
 
 def test_search_with_all_settings_that_tune_may_add(directory, tmp_path):
-    acoustic = open_model(
-        directory,
-        "plain",
-        make_ngram(tiny_models.TOKENS),
-        ngram_weight=0.7,
-        token_bonus=0.5,
-        attention_weight=0.4,
-        language_weight=0.3,
-        confidence_scale=0.8,
-        confidence_offset=0.2,
-    )
+    weights = {"ngram_weight": 0.7, "token_bonus": 0.5, "attention_weight": 0.4, "language_weight": 0.3}
+    calibration = {"confidence_scale": 0.8, "confidence_offset": 0.2}
+    acoustic = open_model(directory / "plain", make_ngram(tiny_models.TOKENS), **weights, **calibration)
     ngram = make_ngram(tiny_models.CHARACTERS)
-    export(tmp_path, acoustic, open_model(directory, "language", ngram, ngram_weight=0.5))
+    export(tmp_path, FORMATS, acoustic, open_model(directory / "language", ngram, ngram_weight=0.5))
 
 
 ONLY_RUNTIME = """
@@ -125,9 +84,9 @@ assert not loaded & {{"estimator_asr", "tensorflow", "tfrecord_builder"}}
 def test_the_example_programs_in_the_docs_transcribe(directory, tmp_path, place):
     page = (paths.ROOT / "docs" / "devices.md").read_text(encoding="utf-8")
     program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[place]
-    models = open_model(directory, "plain"), open_model(directory, "language")
+    models = open_model(directory / "plain"), open_model(directory / "language")
     (tmp_path / "EXPORT").mkdir()
-    (tmp_path / "EXPORT" / "VERSION").symlink_to(export(tmp_path, *models, ["onnx"]))
+    (tmp_path / "EXPORT" / "VERSION").symlink_to(export(tmp_path, ["onnx"], *models))
     (tmp_path / "estimator_asr_runtime").symlink_to(paths.ROOT / "estimator_asr_runtime")
     speech, rate = str(tmp_path / "speech.wav"), tiny_models.FRONTEND.sample_rate
     soundfile.write(speech, WAVEFORMS[2], rate, subtype="FLOAT")
@@ -148,21 +107,18 @@ def test_the_example_programs_in_the_docs_transcribe(directory, tmp_path, place)
 
 def test_greedy_decoding_needs_no_ngram_model(directory, tmp_path):
     ngram = make_ngram(tiny_models.TOKENS)
-    acoustic = open_model(
-        directory, "plain", ngram, decoding="greedy", attention_weight=0.5, ngram_weight=0.5
-    )
-    version_dir = export(tmp_path, acoustic, names=["onnx"])
-    assert sorted(os.listdir(os.path.join(version_dir, "onnx"))) == [
-        *("acoustic.onnx", "decoder.onnx", "model.json", "tokens.txt")
-    ]
+    weights = {"attention_weight": 0.5, "ngram_weight": 0.5}
+    acoustic = open_model(directory / "plain", ngram, decoding="greedy", **weights)
+    names = os.listdir(os.path.join(export(tmp_path, ["onnx"], acoustic), "onnx"))
+    assert sorted(names) == ["acoustic.onnx", "decoder.onnx", "model.json", "tokens.txt"]
 
 
 @pytest.mark.parametrize("weights, most", [("float16", 0.05), ("int8", 1.0)])
 def test_rounded_weights_are_smaller_and_change_little(directory, tmp_path, monkeypatch, weights, most):
-    monkeypatch.setattr(agreement, "MOST_CHANGED", 1.0)  # random weights bear nothing
-    acoustic, size = open_model(directory, "wide"), {}
-    exact = export(tmp_path / "exact", acoustic)
-    rounded = export(tmp_path / "rounded", acoustic, weights=weights)
+    monkeypatch.setattr(agreement, "MOST_CHANGED", 1.0)  # rounding random weights may change every character
+    acoustic, size = open_model(directory / "wide"), {}
+    exact = export(tmp_path / "exact", FORMATS, acoustic)
+    rounded = export(tmp_path / "rounded", FORMATS, acoustic, weights=weights)
     for name, file in (("litert", "acoustic.tflite"), ("onnx", "acoustic.onnx")):
         models = [runtime_model.load(os.path.join(path, name)) for path in (exact, rounded)]
         log_probs = [each.acoustic.run({"waveform": WAVEFORMS[3][None]})["log_probs"] for each in models]
@@ -174,7 +130,7 @@ def test_rounded_weights_are_smaller_and_change_little(directory, tmp_path, monk
 
 
 def test_int8_weights_of_onnx_are_unsigned():
-    """Products with signed ones overflow on x86 CPUs without VNNI, which no other CPU shows."""
+    """Products with signed weights overflow, but only on x86 CPUs without VNNI."""
     with tf.Graph().as_default() as graph:
         waveform = tf.compat.v1.placeholder(tf.float32, [None, 64], "waveform")
         tf.identity(waveform @ np.random.default_rng(0).normal(size=[64, 64]).astype(np.float32), "log_probs")
@@ -187,7 +143,7 @@ def test_int8_weights_of_onnx_are_unsigned():
 
 @pytest.mark.parametrize("kind", ["log_mel", "log_spectrogram", "whisper_log_mel"])
 def test_rounded_weights_do_not_change_the_features(tmp_path, kind):
-    """The audio is a loud tone over quiet noise, which 8 bits for both would lose."""
+    """The audio is a loud tone with quiet noise, which features computed with 8-bit weights would lose."""
     rng = np.random.default_rng(0)
     waveform = 0.3 * np.sin(np.arange(16000) / 5) + rng.normal(0, 1e-4, 16000)
     with tf.Graph().as_default() as graph:
@@ -211,20 +167,19 @@ def test_rounded_weights_do_not_change_the_features(tmp_path, kind):
 
 
 def test_onnx_has_only_standard_operators_and_no_control_flow(directory):
-    onnx_library = pytest.importorskip("onnx")
+    acoustic = open_model(directory / "plain", attention_weight=0.5)
     for part in parts.build(
-        open_model(directory, "plain", attention_weight=0.5),
-        *(open_model(directory, name) for name in ("language", "punctuation")),
+        acoustic, open_model(directory / "language"), open_model(directory / "punctuation")
     ):
-        model = onnx_library.load_from_string(onnx.convert(part, "float32"))
-        onnx_library.checker.check_model(model, full_check=True)
+        model = load_model_from_string(onnx.convert(part, "float32"))
+        checker.check_model(model, full_check=True)
         assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
         assert not {node.op_type for node in model.graph.node} & {"Loop", "If", "Scan"}
         assert [each.version for each in model.opset_import if not each.domain] == [17]
 
 
 def test_messages_of_the_libraries_are_hidden(directory, tmp_path, capfd):
-    export(tmp_path, open_model(directory, "plain"))
+    export(tmp_path, FORMATS, open_model(directory / "plain"))
     captured = capfd.readouterr()
     for chatter in ("folding node", "Using opset", "experimental converter", "non-converted", "XNNPACK"):
         assert chatter not in captured.out + captured.err
@@ -238,53 +193,51 @@ def test_messages_of_a_converter_that_fails_are_shown(directory, tmp_path, capfd
     monkeypatch.setattr(bundle.CONVERTERS["litert"], "convert", fail)
     message = r"converted to litert \(no such operation\); leave litert out"
     with pytest.raises(errors.UserError, match=message):
-        export(tmp_path, open_model(directory, "plain"), names=["litert"])
+        export(tmp_path, ["litert"], open_model(directory / "plain"))
     assert capfd.readouterr() == ("", "error: of C++\n")
 
 
 def test_a_format_that_disagrees_is_not_written(directory, tmp_path, monkeypatch):
-    monkeypatch.setattr(runtime.Recogniser, "recognise", lambda self, waveform: {**_OTHER})
-    with pytest.raises(
-        errors.UserError, match="^export: utterance u0 in onnx: transcript is '别的', expected "
-    ):
-        export(tmp_path, open_model(directory, "plain"), open_model(directory, "language"), ["onnx"])
+    n_best = [{"transcript": "别的", "score": -1.0}]
+    other = {"transcript": "别的", "status": "ok", "n_best": n_best, "characters": []}
+    monkeypatch.setattr(runtime.Recogniser, "recognise", lambda self, waveform: other)
+    message = "^export: utterance u0 in onnx: transcript is '别的', expected "
+    with pytest.raises(errors.UserError, match=message):
+        export(tmp_path, ["onnx"], open_model(directory / "plain"), open_model(directory / "language"))
     assert os.listdir(tmp_path / "export") == []
 
 
-_OTHER = {
-    "transcript": "别的",
-    "status": "ok",
-    "n_best": [{"transcript": "别的", "score": -1.0}],
-    "characters": [],
-}
-
-
-def test_too_many_changed_characters_are_refused():
-    compared = agreement.Agreement("onnx", "int8", num_recordings=9, num_characters=100, num_changed=4)
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("num_changed", "4 of 100 characters (9 recordings)"),
+        ("num_changed_marks", "0 of 100 characters (9 recordings) and in the marks after 4 characters"),
+    ],
+)
+def test_too_many_changes_are_refused(name, changed):
+    compared = agreement.Agreement("onnx", "int8", num_recordings=9, num_characters=100, **{name: 4})
     with pytest.raises(errors.UserError) as refused:
         compared.check_changes()
     assert str(refused.value) == (
-        "export: int8 onnx differs from the float32 SavedModel in 4 of 100 characters (9 recordings); at "
-        "most 3 may differ. Nothing was exported. Pass other --weights, or train the model further."
+        f"export: int8 onnx differs from the float32 SavedModel in {changed}; at most 3 may differ. Nothing "
+        "was exported. Pass other --weights, or train the model further."
     )
-    dataclasses.replace(compared, num_changed=3).check_changes()
+    dataclasses.replace(compared, **{name: 3}).check_changes()
 
 
 def test_a_graph_with_unexpected_outputs_is_refused(directory, tmp_path, monkeypatch):
     monkeypatch.setattr(backends.OnnxGraph, "run", lambda *_: {"logits": np.zeros([1, 1, 5])})
-    wanted = (
-        r"^export: the outputs of onnx do not match the SavedModel's \(KeyError: 'log_probs'\)\. Nothing was "
-    )
-    with pytest.raises(errors.UserError, match=wanted):
-        export(tmp_path, open_model(directory, "plain"), names=["onnx"])
+    problem = r"the outputs of onnx do not match the SavedModel's \(KeyError: 'log_probs'\)"
+    with pytest.raises(errors.UserError, match=rf"^export: {problem}\. Nothing was "):
+        export(tmp_path, ["onnx"], open_model(directory / "plain"))
     assert os.listdir(tmp_path / "export") == []
 
 
 def test_unsupported_models_and_missing_recordings_are_refused_before_anything_is_written(directory):
-    acoustic = open_model(directory, "plain")
+    acoustic = open_model(directory / "plain")
     message = "uses Whisper's decoder, .* pass --nowhisper_decoder"
     with pytest.raises(errors.UserError, match=message):
-        bundle.check(["litert"], open_model(directory, "plain", whisper_weight=0.5), UTTERANCES)
+        bundle.check(["litert"], open_model(directory / "plain", whisper_weight=0.5), UTTERANCES)
     with pytest.raises(errors.UserError, match="none of the split's recordings was found.*--format=litert"):
         bundle.check(["litert"], acoustic, [each._replace(waveform=None) for each in UTTERANCES])
     bundle.check([], acoustic, [])

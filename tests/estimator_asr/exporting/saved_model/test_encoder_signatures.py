@@ -60,7 +60,7 @@ def test_large_features_do_not_affect_other_items(loaded):
 
 
 def test_padding_of_a_batch_does_not_change_an_item(loaded):
-    """This holds for HuBERT's group norm, too, whose statistics are computed per item."""
+    """HuBERT's group norm could violate this; its statistics are computed per item, without padding."""
     model = loaded.find("waveform")
     waveforms = [tiny_models.make_waveform(count, seed=count) for count in (9000, 16000, 23000)]
     batch = np.zeros([3, 30000], np.float32)
@@ -100,7 +100,5 @@ def test_audio_longer_than_the_training_audio_of_the_encoder_is_too_long(loaded,
     fbank = np.ones([2, longest + 1, 2 * 80 + 2 * 16], np.float32)
     found = loaded.find("features").run({"fbank": fbank, "num_frames": np.array([longest, longest + 1])})
     assert found["status"] == ["ok", "too_long"]
-    files = np.array(
-        [wav_files.encode(row[:end]) for row, end in zip(waveform, given["num_samples"])], object
-    )
+    files = [wav_files.encode(row[:end]) for row, end in zip(waveform, given["num_samples"])]
     assert loaded.find("serving_default").run({"wav_bytes": files})["status"] == ["ok", "too_long"]

@@ -16,23 +16,23 @@ LOUD = [0.1, -0.1] * 250
 
 
 def feed(values, dtype):
-    """Returns a tensor of unknown sizes."""
+    """Returns a tensor whose shape is unknown when the graph is built."""
     constant = tf.constant(values, dtype)
     return tf.compat.v1.placeholder_with_default(constant, [None] * constant.shape.rank)
 
 
-def check_waveforms(rows, num_samples, max_seconds=1):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        items = item_checks.check_waveforms(
-            feed(rows, tf.float32), feed(num_samples, tf.int32), CONFIG, max_seconds
-        )
-        return session.run(items)
+def check_waveforms(rows, num_samples):
+    return run_check(item_checks.check_waveforms, rows, num_samples)
 
 
 def check_features(fbank, num_frames):
+    return run_check(item_checks.check_features, fbank, num_frames)
+
+
+def run_check(check, values, lengths):
+    """Checks items that may last at most a second."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        values = feed(fbank, tf.float32), feed(num_frames, tf.int32)
-        return session.run(item_checks.check_features(*values, CONFIG, 1))
+        return session.run(check(feed(values, tf.float32), feed(lengths, tf.int32), CONFIG, 1))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_waveform_longer_than_the_limit():
     rows = [[0.1] * 16001] * 2
     items = check_waveforms(rows, [16000, 16001])
     assert items.status.tolist() == [b"ok", b"too_long"]
-    assert items.values.shape == (2, 16000)  # the memory is that of the others
+    assert items.values.shape == (2, 16000)  # the long item takes no additional memory
 
 
 def test_rejected_items_and_padding_are_zero():
@@ -129,14 +129,13 @@ def test_lengths_of_features_that_do_not_fit_are_refused(lengths):
         check_features(np.ones([2, 5, 3]), lengths)
 
 
-def test_the_first_problem_is_the_status():
+def test_the_first_problem_is_the_status(session):
     columns = [["ok", "ok", "malformed"], ["ok", "silent", "empty"], ["empty", "empty", "empty"]]
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        found = session.run(item_checks.first_problem(*map(tf.constant, columns)))
+    found = session.run(item_checks.first_problem(*map(tf.constant, columns)))
     assert found.tolist() == [b"empty", b"silent", b"malformed"]
 
 
-def test_outputs_of_rejected_items_are_cleared():
+def test_outputs_of_rejected_items_are_cleared(session):
     outputs = {
         "transcript": ["你好", "是", "x"],
         "acoustic_score": [-1.5, np.nan, -2.0],
@@ -145,9 +144,8 @@ def test_outputs_of_rejected_items_are_cleared():
         "n_best.transcript": [["你好", ""], ["是", "事"], ["x", ""]],
         "n_best.score": [[-1.0, -np.inf], [-1.0, -2.0], [-3.0, -np.inf]],
     }
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tensors = {name: tf.constant(value) for name, value in outputs.items()}
-        found = session.run(item_checks.clear(tensors, tf.constant(["ok", "silent"])))
+    tensors = {name: tf.constant(value) for name, value in outputs.items()}
+    found = session.run(item_checks.clear(tensors, tf.constant(["ok", "silent"])))
     assert {name: value.tolist() for name, value in found.items()} == {
         "transcript": ["你好".encode(), b""],
         "acoustic_score": [-1.5, 0.0],

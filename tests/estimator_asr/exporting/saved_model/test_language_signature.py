@@ -1,4 +1,4 @@
-"""The signature `language`: pinyin to hanzi."""
+"""The signature `language` converts pinyin to hanzi."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def model(tiny_export):
     return recogniser.load(tiny_export.version_dir, "language")
 
 
-def test_hanzi_equal_those_of_the_language_model_alone(tiny_export, model):
-    """An untrained model may choose any reading of a syllable; ma5 is unknown to it."""
-    alone = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.language_dir))
+def test_hanzi_equal_those_of_the_language_model_alone(trained_models, model):
+    """The untrained model may choose any hanzi with a syllable's pronunciation; it does not know ma5."""
+    alone = trained_model.build_recogniser(trained_models[1])
     texts = ["ni3 hao3", "zi4 qi4 zi4", "hao3", "ni3 hao3 ma5"]
     ids = [[tiny_models.OTHER_TOKENS.encode(text.split())] for text in texts]
     expected = [
@@ -90,14 +90,14 @@ def test_a_batch_of_no_items(model):
 
 
 @pytest.mark.long
-def test_the_ngram_model_is_in_the_graph_once(tiny_export, tmp_path):
-    """With it, the language model writes 好 instead of 郝."""
+def test_the_ngram_model_is_in_the_graph_once(trained_models, tmp_path):
+    """With the n-gram model, the language model writes 好 instead of 郝."""
     directory = str(tmp_path / "lm")
     opened = tiny_models.make_language_model(directory, seed=3)
     (tmp_path / "small.arpa").write_text(ARPA, "utf-8")
     ngram = tune.read_ngram(str(tmp_path / "small.arpa"), opened)
     decoding_files.save(directory, decoding_files.Decoding(config.DecodeConfig(ngram_weight=9.0), ngram))
-    models = [trained_model.open_trained_model(path) for path in (tiny_export.acoustic_dir, directory)]
+    models = [trained_models[0], trained_model.open_trained_model(directory)]
     found = recogniser.load(saved_model_writer.write(*models, str(tmp_path / "export")), "language")
     assert found.run({"pinyin": ["hao3 hao3"]})["transcript"] == ["好好"]
     constants = [each for each in found.session.graph.get_operations() if each.type == "Const"]
@@ -106,8 +106,7 @@ def test_the_ngram_model_is_in_the_graph_once(tiny_export, tmp_path):
 
 
 @pytest.mark.long
-def test_an_export_without_a_language_model_has_no_such_signature(tiny_export, tmp_path):
-    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
-    path = saved_model_writer.write(acoustic, None, str(tmp_path))
+def test_an_export_without_a_language_model_has_no_such_signature(trained_models, tmp_path):
+    path = saved_model_writer.write(trained_models[0], None, str(tmp_path))
     with pytest.raises(Exception, match="the SavedModel cannot be loaded"):
         recogniser.load(path, "language")

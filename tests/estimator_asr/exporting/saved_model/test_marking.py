@@ -25,16 +25,12 @@ OFFSET = 0.25  # seconds
 
 
 @pytest.fixture(scope="module")
-def export(tiny_export, tmp_path_factory):
-    """Returns the punctuation model's directory, and the loaded version with it."""
+def export(trained_models, tmp_path_factory):
+    """The punctuation model's directory, and a loaded version that contains the model."""
     path = tmp_path_factory.mktemp("marking")
     tiny_models.make_punctuation_model(str(path / "pm"), pause_weight=2.0, pause_offset=OFFSET)
-    models = [
-        trained_model.open_trained_model(name)
-        for name in (tiny_export.acoustic_dir, tiny_export.language_dir)
-    ]
     punctuation = trained_model.open_trained_model(str(path / "pm"))
-    version = saved_model_writer.write(*models, str(path / "export"), punctuation=punctuation)
+    version = saved_model_writer.write(*trained_models, str(path / "export"), punctuation=punctuation)
     loaded = recogniser.load_version(version)
     with contextlib.closing(loaded.session):
         yield str(path / "pm"), loaded
@@ -48,7 +44,7 @@ def find_marks(loaded, texts, pauses):
 
 
 def score_marks(path, characters):
-    """Returns the model's logits, float32 [num_characters, 8], without an export."""
+    """Runs the model without an export; returns its logits, float32 [num_characters, 8]."""
     trained = trained_model.open_trained_model(path)
     task = tasks.for_model(trained.model)
     ids = np.int32([trained.model.characters.encode(characters)])
@@ -68,22 +64,17 @@ def test_a_pause_adds_its_weight_to_the_log_odds_of_every_mark(export):
     log_odds = np.logaddexp.reduce(logits[:, 1:], axis=1) - logits[:, 0]  # of any mark
     log_odds += 2.0 * (np.array([0.0, OFFSET, 0.5, 1.0, 1.0, 0.1]) - OFFSET)
     is_marked = log_odds > np.log(0.4 / 0.6)
-    is_marked[-1] = True  # whatever the model says: speech ends there
+    is_marked[-1] = True  # a mark always ends the text
     best = logits[:, 1:].argmax(axis=1) + 1
     expected = [marks.MARKS[i] if is_set else "" for i, is_set in zip(best, is_marked)]
     assert find_marks(loaded, [" ".join(characters)], [pauses]) == ([expected], ["ok"])
     assert len(set(expected)) > 2
 
 
-def test_a_transcript_has_marks_by_its_characters_and_the_pauses_between_them(export, tiny_export):
+def test_a_transcript_has_marks_by_its_characters_and_the_pauses_between_them(export, waveform_batch):
     _, loaded = export
-    waveforms = [waveform for *_, waveform in tiny_export.utterances.values()]
-    batch = {
-        "waveform": tf.keras.utils.pad_sequences(waveforms, padding="post", dtype="float32"),
-        "num_samples": np.array([len(waveform) for waveform in waveforms], np.int32),
-    }
-    outputs = loaded.find("waveform").run(batch)
-    frames = loaded.find("log_probs").fetch(batch)["num_frames"] * 0.04
+    outputs = loaded.find("waveform").run(waveform_batch)
+    frames = loaded.find("log_probs").fetch(waveform_batch)["num_frames"] * 0.04
     for items, text, punctuated, seconds in zip(
         outputs["characters"], outputs["transcript"], outputs["punctuated"], frames
     ):

@@ -42,22 +42,22 @@ def make_model(path, token_type, characters):
 
 def test_marks_need_characters():
     punctuation = make_model("PM", "", "你好")
-    with pytest.raises(
-        errors.UserError,
-        match="^tune: --punctuation_model_dir=PM reads characters, but without a language model the "
-        "transcripts consist of syllable tokens; pass --language_model_dir$",
-    ):
+    message = (
+        "^tune: --punctuation_model_dir=PM reads characters, but without a language model the transcripts "
+        "consist of syllable tokens; pass --language_model_dir$"
+    )
+    with pytest.raises(errors.UserError, match=message):
         model_pairs.check_punctuation(make_model("AM", "syllable", "你"), None, punctuation, "tune")
     model_pairs.check_punctuation(make_model("AM", "character", "你"), None, punctuation, "tune")
 
 
 def test_a_punctuation_model_of_another_language_is_refused():
     language = make_model("LM", "syllable", "你好")
-    with pytest.raises(
-        errors.UserError,
-        match="^export: --punctuation_model_dir=PM knows none of the 2 characters of the transcripts; train "
-        "it on text of the same language$",
-    ):
+    message = (
+        "^export: --punctuation_model_dir=PM knows none of the 2 characters of the transcripts; train it on "
+        "text of the same language$"
+    )
+    with pytest.raises(errors.UserError, match=message):
         model_pairs.check_punctuation(None, language, make_model("PM", "", "abc"), "export")
 
 

@@ -1,4 +1,4 @@
-"""Whisper's decoder in the cascade: its scores equal those of the NumPy decoder, and its proposals."""
+"""Whisper's decoder in the cascade: its proposals, and its scores, which a decoder in NumPy confirms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def make_batch(*lengths, extra=0):
 
 
 def score(models, memory, text):
-    """Returns the log probability of a text by the NumPy decoder, over the tokens that are kept."""
+    """Returns a text's log probability under the NumPy decoder, normalised over the tokens in the export."""
     path = f"{models[0].path}-whisper/tokenizer.json"
     tokenizer, whisper = whisper_vocabulary.read(path), models[0].whisper
     spelling = whisper_vocabulary.spell(tokenizer, [text]) if text else None
@@ -78,7 +78,7 @@ def test_each_transcript_gets_the_weighted_score_of_the_decoder(models):
     memory = np.float64(batch["fbank"][0, :, -UNITS:])
     for text in known:
         gain = after[text] - before[text]
-        # A text is the sum of hypotheses, which all have the score of the text.
+        # The probability of a text is a sum over hypotheses, to each of which the decoder's score is added.
         assert gain == pytest.approx(WEIGHT * score(models, memory, text), abs=2e-3)
 
 
@@ -108,9 +108,8 @@ def test_batch_and_padding_change_nothing(models):
 def test_a_recording_without_frames_is_empty(models):
     with running(models, whisper_weight=WEIGHT) as model:
         assert model.run(make_batch(12, 0))["transcript"][1] == ""
-        assert model.run({"fbank": np.zeros([1, 0, 192], np.float32), "num_frames": [0]})["transcript"] == [
-            ""
-        ]
+        empty = {"fbank": np.zeros([1, 0, 192], np.float32), "num_frames": [0]}
+        assert model.run(empty)["transcript"] == [""]
 
 
 def test_greedy_decoding_proposes_nothing(models):
@@ -122,7 +121,7 @@ def test_greedy_decoding_proposes_nothing(models):
 
 
 def test_hotwords_boost_proposals_too(models):
-    """Proposals get the boost of a hotword as the hypotheses of the search do."""
+    """A proposal that contains a hotword gets its boost, like a hypothesis of the search."""
     acoustic, language = models
     acoustic = dataclasses.replace(acoustic, decode=config.DecodeConfig(whisper_weight=WEIGHT))
     scores = []

@@ -1,4 +1,4 @@
-"""Finding and loading exports; test_signatures.py runs them."""
+"""Exports are found and loaded; test_signatures.py runs them."""
 
 from __future__ import annotations
 

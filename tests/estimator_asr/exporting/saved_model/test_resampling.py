@@ -1,4 +1,4 @@
-"""Resampling in the graph, compared with soxr."""
+"""The graph resamples as soxr does."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from tfrecord_builder.audio import frontend
 
 
 def make_signal(num_samples, rate, highest_hz, seed=0):
-    """Noise below a frequency, falling by 6 dB per octave above 500 Hz as speech does; its peak is 0.5."""
+    """Returns noise with peak 0.5 that, like speech, falls by 6 dB per octave above 500 Hz."""
     rng = np.random.default_rng(seed)
     hz = np.fft.rfftfreq(num_samples, 1 / rate)
     noise = rng.standard_normal(len(hz)) + 1j * rng.standard_normal(len(hz))
-    waveform = np.fft.irfft(
-        np.where((hz > 50) & (hz < highest_hz), noise / np.maximum(hz, 500), 0), num_samples
-    )
+    spectrum = np.where((hz > 50) & (hz < highest_hz), noise / np.maximum(hz, 500), 0)
+    waveform = np.fft.irfft(spectrum, num_samples)
     return np.float32(0.5 * waveform / np.abs(waveform).max())
 
 
@@ -41,7 +40,7 @@ def resample():
 @pytest.mark.parametrize(
     "from_rate",
     [8000, 11025, 16000, 22050, 24000, 32000, 44100, 48000, 88200, 96000, 176400, 192000]
-    + [8001, 15999, 44101, 191999],  # whose ratio is not simple
+    + [8001, 15999, 44101, 191999],  # ratios that are not simple
 )
 def test_speech_is_resampled_as_by_soxr(resample, from_rate, to_rate):
     signal = make_signal(from_rate, from_rate, 0.85 * min(from_rate, to_rate) / 2)
@@ -54,7 +53,7 @@ def test_speech_is_resampled_as_by_soxr(resample, from_rate, to_rate):
 
 @pytest.mark.parametrize("from_rate", [22050, 24000, 32000, 44100, 44101, 48000])
 def test_mel_bins_equal_those_of_recordings_resampled_by_the_builder(resample, from_rate):
-    noise = np.float32(0.05 * np.random.default_rng(0).standard_normal(2 * from_rate))  # in all bins alike
+    noise = np.float32(0.05 * np.random.default_rng(0).standard_normal(2 * from_rate))  # white
     config = frontend.FrontendConfig()
     waveforms = resample(noise, from_rate), soxr.resample(noise, from_rate, 16000)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

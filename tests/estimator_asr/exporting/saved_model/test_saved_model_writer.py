@@ -1,4 +1,4 @@
-"""The SavedModel on disk: versions and contents; TensorFlow alone can run it."""
+"""The files of an export: versions and contents; TensorFlow runs the export without this project."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ import soundfile
 import tensorflow as tf
 import tiny_models
 
-from estimator_asr.exporting.saved_model import (
-    export_info,
-    recogniser,
-    saved_model_writer,
-    stream_client,
-    trained_model,
-)
+from estimator_asr.exporting.saved_model import export_info, recogniser, saved_model_writer, stream_client
 
 BARE_PROCESS = """
 import json, sys
@@ -39,7 +33,7 @@ print(json.dumps({name: [item.decode() if isinstance(item, bytes) else float(ite
 
 
 def run_bare(code, *arguments, cwd):
-    """Run Python that sees neither this project's directory nor PYTHONPATH."""
+    """Runs Python without this project's directory and without PYTHONPATH; returns the output."""
     command = [sys.executable, "-I", *code, *map(str, arguments)]
     completed = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     assert completed.returncode == 0, completed.stderr
@@ -117,10 +111,8 @@ def test_export_json_describes_the_models(tiny_export):
     decode = info.acoustic.decode
     assert (decode["decoding"], decode["beam_width"], decode["ngram_weight"]) == ("beam", "10", "0.0")
     assert info.acoustic == export_info.ModelInfo(7, tiny_models.TOKENS.sha256, decode=decode)
-    hashes = [
-        each.sha256 for each in (tiny_models.OTHER_TOKENS, tiny_models.CHARACTERS, tiny_models.READINGS)
-    ]
-    assert info.language == export_info.ModelInfo(7, *hashes, decode)
+    files = tiny_models.OTHER_TOKENS, tiny_models.CHARACTERS, tiny_models.READINGS
+    assert info.language == export_info.ModelInfo(7, *(file.sha256 for file in files), decode)
     assert info.unread == export_info.UnreadTokens(("ma5", "shi4", "tian1"), 5)
 
 
@@ -135,23 +127,21 @@ def test_vocabularies_are_assets(tiny_export):
 
 
 @pytest.mark.long
-def test_version_numbers_increase_and_older_versions_stay(tiny_export, tmp_path):
-    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
+def test_version_numbers_increase_and_older_versions_stay(tiny_export, trained_models, tmp_path):
     export_dir = tmp_path / "export"
     future = 4102444800  # the year 2100: if a clock goes back, the newest version must stay the newest
     shutil.copytree(tiny_export.version_dir, export_dir / str(future))
-    path = saved_model_writer.write(acoustic, None, str(export_dir))
+    path = saved_model_writer.write(trained_models[0], None, str(export_dir))
     assert path == str(export_dir / str(future + 1))
     assert sorted(os.listdir(export_dir)) == [str(future), str(future + 1)]
     assert export_info.load(path).language is None
 
 
 @pytest.mark.long
-def test_simultaneous_exports_become_separate_versions(tiny_export, tmp_path, monkeypatch):
-    """All in one second: a second export begins and ends during the first, a third takes the next number."""
+def test_simultaneous_exports_become_separate_versions(trained_models, tmp_path, monkeypatch):
+    """A second export begins and ends during the first, and a third takes the next number, in one second."""
     monkeypatch.setattr(saved_model_writer.time, "time", lambda: 1700000000.5)
-    acoustic, second = trained_model.open_trained_model(tiny_export.acoustic_dir), []
-    rename = os.rename
+    second, rename = [], os.rename
 
     def rename_late(source, target):
         monkeypatch.setattr(os, "rename", rename)
@@ -160,11 +150,11 @@ def test_simultaneous_exports_become_separate_versions(tiny_export, tmp_path, mo
         rename(source, target)
 
     def export_another(_, info):
-        second.append(saved_model_writer.write(acoustic, None, str(tmp_path)))
+        second.append(saved_model_writer.write(trained_models[0], None, str(tmp_path)))
         monkeypatch.setattr(os, "rename", rename_late)
         return info
 
-    paths = [saved_model_writer.write(acoustic, None, str(tmp_path), export_another), *second]
+    paths = [saved_model_writer.write(trained_models[0], None, str(tmp_path), export_another), *second]
     assert paths == [str(tmp_path / "1700000002"), str(tmp_path / "1700000000")]
     assert sorted(os.listdir(tmp_path)) == ["1700000000", "1700000001", "1700000002"]
     assert os.listdir(tmp_path / "1700000001") == ["theirs"]
@@ -173,15 +163,14 @@ def test_simultaneous_exports_become_separate_versions(tiny_export, tmp_path, mo
 
 
 @pytest.mark.long
-def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
+def test_a_full_disk_leaves_only_older_versions(tiny_export, trained_models, tmp_path):
     """A limit on file sizes simulates a full disk: TensorFlow fails in the middle of writing."""
     shutil.copytree(tiny_export.version_dir, tmp_path / "1700000000")
-    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
     try:
         with pytest.raises((tf.errors.OpError, OSError)):
-            saved_model_writer.write(acoustic, None, str(tmp_path))
+            saved_model_writer.write(trained_models[0], None, str(tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert os.listdir(tmp_path) == ["1700000000"]
@@ -189,11 +178,10 @@ def test_a_full_disk_leaves_only_older_versions(tiny_export, tmp_path):
 
 
 @pytest.mark.long
-def test_a_failed_export_leaves_no_files(tiny_export, tmp_path):
+def test_a_failed_export_leaves_no_files(trained_models, tmp_path):
     def fail(*_):
         raise OSError("disk is full")
 
-    acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     with pytest.raises(OSError, match="disk is full"):
-        saved_model_writer.write(acoustic, None, str(tmp_path), fail)
+        saved_model_writer.write(trained_models[0], None, str(tmp_path), fail)
     assert os.listdir(tmp_path) == []

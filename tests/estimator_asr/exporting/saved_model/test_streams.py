@@ -32,6 +32,12 @@ def make_batch(*seconds):
     return {"waveform": padded, "num_samples": np.array(list(map(len, waveforms)), np.int32)}
 
 
+def make_piece(waveform, is_last=False):
+    """Returns a batch in which every row is a stream's next piece, without padding."""
+    count, length = waveform.shape
+    return {"waveform": waveform, "num_samples": [length] * count, "is_last": [is_last] * count}
+
+
 def hear(client, batch, size, names=("waveform", "num_samples")):
     state = client.start(len(batch[names[1]]))
     for piece in stream_client.cut(batch, names, size):
@@ -65,35 +71,25 @@ def test_pieces_of_a_single_sample(version):
 
 def test_features_and_audio_have_equal_outputs(version):
     batch = make_batch(2.0, 1.23)
-    fbanks = [
-        tiny_models.extract(row[:length]) for row, length in zip(batch["waveform"], batch["num_samples"])
-    ]
+    rows = zip(batch["waveform"], batch["num_samples"])
+    fbanks = [tiny_models.extract(row[:length]) for row, length in rows]
     fbank = np.zeros([2, len(fbanks[0]), 20], np.float32)
     for row, each in zip(fbank, fbanks):
         row[: len(each)] = each
     features = {"fbank": fbank, "num_frames": np.array(list(map(len, fbanks)), np.int32)}
-    client = make_client(version, streams.FEATURES)
-    assert_equal(
-        hear(client, features, 7, ("fbank", "num_frames")), hear(make_client(version), batch, 4096), 1e-3
-    )
+    got = hear(make_client(version, streams.FEATURES), features, 7, ("fbank", "num_frames"))
+    assert_equal(got, hear(make_client(version), batch, 4096), 1e-3)
 
 
 def test_streams_of_a_batch_do_not_change_each_other(version):
     """One stream begins while the other continues."""
     client, batch = make_client(version), make_batch(2.0, 1.0)
     first, second = batch["waveform"][:1], batch["waveform"][1:, :RATE]
-    alone = [
-        hear(client, {"waveform": each, "num_samples": np.array([each.shape[1]])}, RATE)
-        for each in (first, second)
-    ]
-    _, old = client.feed(
-        client.start(1), {"waveform": first[:, :RATE], "num_samples": [RATE], "is_last": [False]}
-    )
+    alone = [hear(client, make_piece(each), RATE) for each in (first, second)]
+    _, old = client.feed(client.start(1), make_piece(first[:, :RATE]))
     state = {name: np.concatenate([old[name], new]) for name, new in client.start(1).items()}
     pieces = np.concatenate([first[:, RATE:], second])
-    outputs, _ = client.feed(
-        state, {"waveform": pieces, "num_samples": [RATE, RATE], "is_last": [True, True]}
-    )
+    outputs, _ = client.feed(state, make_piece(pieces, is_last=True))
     for row, expected in enumerate(alone):
         assert_equal({name: value[row : row + 1] for name, value in outputs.items()}, expected)
 
@@ -107,10 +103,8 @@ def test_a_partial_transcript_comes_before_the_end(version):
 def test_a_piece_that_is_not_finite_changes_no_stream(version):
     client, batch = make_client(version), make_batch(1.0, 1.0)
     expected = hear(client, batch, RATE)
-    bad = np.full([2, 100], np.nan, np.float32)
-    outputs, state = client.feed(
-        client.start(2), {"waveform": bad, "num_samples": [100, 0], "is_last": [False] * 2}
-    )
+    bad = {**make_piece(np.full([2, 100], np.nan, np.float32)), "num_samples": [100, 0]}
+    outputs, state = client.feed(client.start(2), bad)
     assert outputs["status"] == ["not_finite", "ok"] and outputs["transcript"] == ["", ""]
     outputs, _ = client.feed(state, {**batch, "is_last": [True, True]})
     assert_equal(outputs, expected)
@@ -123,18 +117,16 @@ def test_a_stream_of_more_than_a_minute_rejects_more_audio(version):
     assert outputs["status"] == ["ok"]
     outputs, state = client.feed(state, {**piece, "fbank": piece["fbank"][:, :9], "num_frames": [9]})
     assert outputs["status"] == ["too_long"]
-    outputs, _ = client.feed(
-        state, {**piece, "fbank": piece["fbank"][:, :8], "num_frames": [8], "is_last": [True]}
-    )
+    last = {"fbank": piece["fbank"][:, :8], "num_frames": [8], "is_last": [True]}
+    outputs, _ = client.feed(state, last)
     assert outputs["status"] == ["ok"]
 
 
 def test_a_piece_that_is_too_long_does_not_change_the_state(version):
     client, batch = make_client(version), make_batch(59.9, 0.35)
-    heard = {"waveform": batch["waveform"][:1], "num_samples": batch["num_samples"][:1], "is_last": [False]}
-    _, state = client.feed(client.start(1), heard)
-    piece = {"waveform": batch["waveform"][1:], "num_samples": batch["num_samples"][1:], "is_last": [False]}
-    outputs, after = client.feed(state, piece)
+    heard, piece = ({name: rows[i : i + 1] for name, rows in batch.items()} for i in range(2))
+    _, state = client.feed(client.start(1), {**heard, "is_last": [False]})
+    outputs, after = client.feed(state, {**piece, "is_last": [False]})
     assert outputs["status"] == ["too_long"]
     for name in ("samples", "num_samples", "frames", "num_frames", "num_outputs"):
         name = f"state_{name}"
@@ -153,22 +145,19 @@ def test_different_numbers_of_rows_are_refused(version, name):
 
 def test_a_batch_of_no_streams(version):
     client = make_client(version)
-    piece = {"waveform": np.zeros([0, 100], np.float32), "num_samples": [], "is_last": []}
-    outputs, state = client.feed(client.start(0), piece)
+    outputs, state = client.feed(client.start(0), make_piece(np.zeros([0, 100], np.float32)))
     assert outputs["transcript"] == [] and len(state["state_samples"]) == 0
 
 
 def test_a_stream_that_ends_without_audio_is_empty(version):
     client = make_client(version)
-    piece = {"waveform": np.zeros([1, 0], np.float32), "num_samples": [0], "is_last": [True]}
-    outputs, _ = client.feed(client.start(1), piece)
+    outputs, _ = client.feed(client.start(1), make_piece(np.zeros([1, 0], np.float32), is_last=True))
     assert outputs["transcript"] == [""] and outputs["status"] == ["ok"]
 
 
 def test_only_models_that_stream_have_the_signatures(tiny_export, tmp_path):
-    assert not [
-        name for name in recogniser.load_version(tiny_export.version_dir).definitions if "stream" in name
-    ]
+    definitions = recogniser.load_version(tiny_export.version_dir).definitions
+    assert not [name for name in definitions if "stream" in name]
     model = tiny_models.make_acoustic_model(str(tmp_path / "am"), chunk_frames=16)
     greedy = trained_model.open_trained_model(model.path, "greedy")
     assert not streams.can_stream(greedy.model)
@@ -198,9 +187,7 @@ def test_a_growing_segment_sends_each_sample_once(version):
             result = spoken.keep({name: value for name, (value,) in outputs.items()}, num_samples)
         assert lengths == [5000, 4000, 0, 23000]
         assert not [name for name in result if name.startswith(recogniser.STATE)]
-        expected, _ = client.feed(
-            client.start(1), {"waveform": waveform[None], "num_samples": [32000], "is_last": [False]}
-        )
+        expected, _ = client.feed(client.start(1), make_piece(waveform[None]))
         assert result["transcript"] == expected["transcript"][0]
         np.testing.assert_allclose(result["acoustic_score"], expected["acoustic_score"][0], atol=1e-4)
 

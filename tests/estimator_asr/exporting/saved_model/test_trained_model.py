@@ -1,4 +1,4 @@
-"""The selected checkpoint of a model directory, and the models that are refused."""
+"""A model directory is opened with its selected checkpoint; unsuitable models are refused."""
 
 from __future__ import annotations
 
@@ -63,18 +63,16 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused(acoustic_dir, tmp_pa
         trained_model.open_trained_model(acoustic_dir)
 
 
-def test_a_language_recogniser_reads_token_ids(tiny_export):
-    language = trained_model.build_recogniser(trained_model.open_trained_model(tiny_export.language_dir))
+def test_a_language_recogniser_reads_token_ids(trained_models):
+    language = trained_model.build_recogniser(trained_models[1])
     result = language.run({"token_ids": [[3, 4], [0, 0], [4, 0]], "num_tokens": [2, 0, 1]})
     assert result["transcript"] == ["气字", "", "字"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("has_language", [True, False])
-def test_a_cascade_equals_estimators_and_numpy(tiny_export, has_language):
-    paths = tiny_export.acoustic_dir, tiny_export.language_dir
-    acoustic, language = (trained_model.open_trained_model(path) for path in paths)
-    language = language if has_language else None
+def test_a_cascade_equals_estimators_and_numpy(tiny_export, trained_models, has_language):
+    acoustic, language = trained_models[0], trained_models[1] if has_language else None
     fbanks = [tiny_models.extract(waveform) for *_, waveform in tiny_export.utterances.values()]
     model = trained_model.build_recogniser(acoustic, language)
     for fbank, expected in zip(fbanks, cascade_reference.recognise(acoustic, language, fbanks)):
@@ -118,18 +116,9 @@ def test_if_a_checkpoint_is_deleted_while_it_is_opened_the_next_one_is_opened(ac
     assert trained_model.open_trained_model(acoustic_dir).checkpoint == latest
 
 
-@pytest.mark.long
-def test_the_decoder_can_be_overridden(acoustic_dir):
-    trained = trained_model.open_trained_model(acoustic_dir, "greedy")
-    assert trained.model.decode.decoding == "greedy"
-    fbank = tiny_models.extract(tiny_models.make_waveform(30000, seed=0))
-    found = trained_model.build_recogniser(trained).run({"fbank": fbank[None], "num_frames": [len(fbank)]})
-    assert len(found["n_best"][0]) == 1
-
-
 @pytest.mark.parametrize("decoding", ["toy", None])
 def test_an_unknown_decoder_lists_the_choices(acoustic_dir, decoding):
-    """It is passed, or it is the setting of the directory."""
+    """The decoder's name was passed or, if None was passed, comes from the directory."""
     decoding_files.save(acoustic_dir, decoding_files.Decoding(config.DecodeConfig(decoding="beem")))
     with pytest.raises(errors.UserError) as refused:
         trained_model.open_trained_model(acoustic_dir, decoding)

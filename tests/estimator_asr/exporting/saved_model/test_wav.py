@@ -1,4 +1,4 @@
-"""The WAV parser compared with libsndfile, and headers with wrong sizes."""
+"""The WAV parser returns the same samples as libsndfile, and copes with headers whose sizes are wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VALUES = [0.5, -0.25, 0.125, -1.0]
 
 @pytest.fixture(scope="module")
 def read():
-    """Returns read(contents): the sample rate and float32 [num_samples], or None for an invalid file."""
+    """A function that returns a file's sample rate and float32 samples, or None if the file is invalid."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         wavs = tf.compat.v1.placeholder(tf.string, [None])
         header = wav.Header(*(field[0] for field in wav.read_headers(wavs, RATES)))
@@ -70,7 +70,7 @@ def test_extremes_of_each_width(read):
         (16, b"\x00\x80\xff\x7f", [-1.0, 1 - 2**-15]),
         (24, b"\x00\x00\x80\xff\xff\x7f\x01\x00\x00", [-1.0, 1 - 2**-23, 2**-23]),
         (32, b"\x00\x00\x00\x80\x00\x00\x00\x40", [-1.0, 0.5]),
-        (12, b"\x00\x80\xf0\x7f", [-1.0, 2047 / 2048]),  # twelve bits, the upper ones of 16
+        (12, b"\x00\x80\xf0\x7f", [-1.0, 2047 / 2048]),  # the upper twelve of 16 bits
     ):
         header = wav_files.make_format(bits=bits, frame_bytes=(bits + 7) // 8)
         contents = wav_files.make_file(header, wav_files.make_chunk(b"data", data))
@@ -91,15 +91,12 @@ def test_files_of_the_module_wave(read, num_bytes):
 
 
 def test_chunks_before_the_samples_are_skipped(read):
-    """Chunks of odd length are followed by a byte of padding."""
+    """A byte of padding follows a chunk of odd length."""
     before = [wav_files.make_chunk(b"bext", b"x" * 603), wav_files.make_chunk(b"JUNK", b"")]
-    between = [
-        wav_files.make_chunk(b"LIST", b"INFOISFT\x05\0\0\0Lavf\0"),
-        wav_files.make_chunk(b"fact", b"1234"),
-    ]
-    after = wav_files.make_chunk(b"LIST", b"INFO")
-    data = wav_files.make_chunk(b"data", SAMPLES)
-    contents = wav_files.make_file(*before, wav_files.make_format(), *between, data, after)
+    software = wav_files.make_chunk(b"LIST", b"INFOISFT\x05\0\0\0Lavf\0")
+    between = [wav_files.make_format(), software, wav_files.make_chunk(b"fact", b"1234")]
+    after = [wav_files.make_chunk(b"data", SAMPLES), wav_files.make_chunk(b"LIST", b"INFO")]
+    contents = wav_files.make_file(*before, *between, *after)
     assert read(contents)[1].tolist() == VALUES == wav_files.decode(contents).tolist()
 
 
@@ -137,7 +134,7 @@ def test_samples_after_a_header_of_0_samples_are_read(read, is_unfinished):
     ("frames", "mixed"),
     [
         ([[0.5, -0.5], [-0.25, 0.25]], [0.5, -0.25]),
-        ([[0.5, -0.375], [-0.25, 0.1875]], [0.0625, -0.03125]),  # the mean of two is 18 dB below the louder
+        ([[0.5, -0.375], [-0.25, 0.1875]], [0.0625, -0.03125]),  # their mean is 18 dB below the louder one
         ([[0.5, -0.4375], [-0.25, 0.21875]], [0.5, -0.25]),  # 24 dB
         ([[0.125, 0.5, -0.5], [0.125, -0.25, 0.25]], [0.5, -0.25]),
         ([[0.5, 0.0, 0.0, 0.0] * 4, [-0.25, 0.0, 0.0, 0.0] * 4], [0.125, -0.0625]),
@@ -145,7 +142,7 @@ def test_samples_after_a_header_of_0_samples_are_read(read, is_unfinished):
     ],
 )
 def test_channels_that_cancel_each_other(read, frames, mixed, tmp_path):
-    """All three readers take the first loud channel in place of the mean."""
+    """All readers then use the first loud channel instead of the mean."""
     contents = wav_files.encode(np.array(frames), subtype="FLOAT")
     assert read(contents)[1].tolist() == mixed
     (tmp_path / "a.wav").write_bytes(contents)
@@ -216,7 +213,7 @@ def test_a_format_that_cannot_be_read_is_invalid(read, fields):
         b"RIFX" + wav_files.encode(np.zeros(9))[4:],
         b"RIFF\xff\xff\xff\xffAVI " + wav_files.encode(np.zeros(9))[12:],
         wav_files.encode(np.zeros(9))[:20],
-        wav_files.encode(np.zeros(9))[:43],  # within the header of the samples
+        wav_files.encode(np.zeros(9))[:43],  # ends within the header of "data"
         wav_files.make_file(wav_files.make_format()),
         wav_files.make_file(wav_files.make_chunk(b"data", SAMPLES)),
         wav_files.make_file(wav_files.make_chunk(b"data", SAMPLES), wav_files.make_format()),
@@ -245,7 +242,7 @@ OPEN_DATA = wav_files.make_chunk(b"data", SAMPLES, wav_files.UNKNOWN)
     ],
 )
 def test_files_that_libsndfile_does_not_read(read, contents):
-    """The table in docs/export.md lists them."""
+    """docs/export.md lists these files."""
     assert read(contents)[1].tolist() == VALUES
     with contextlib.suppress(soundfile.LibsndfileError):
         assert wav_files.decode(contents).tolist() == []
@@ -260,7 +257,7 @@ def test_files_that_libsndfile_does_not_read(read, contents):
     ],
 )
 def test_files_that_only_libsndfile_reads(read, contents):
-    """The table in docs/export.md lists them; RIFX is tested above, ID3 tags occur in longer files."""
+    """docs/export.md lists these files, and two other kinds: RIFX, tested above, and files with ID3 tags."""
     assert read(contents) is None
     assert len(wav_files.decode(contents)) > 0
 
