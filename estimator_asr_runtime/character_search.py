@@ -21,7 +21,7 @@ class Sentences(NamedTuple):
 
     characters: np.ndarray  # int32 [rows, length], -1 at padding
     scores: np.ndarray  # float32 [rows], log probability of the candidates plus the n-gram scores
-    probs: np.ndarray  # float32 [rows, length], probability of each character given all others; 1 at padding
+    probs: np.ndarray  # float32 [rows, length], probability of each character given the rest; 1 at padding
 
 
 class Lattice(NamedTuple):

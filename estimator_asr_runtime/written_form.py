@@ -128,7 +128,7 @@ def _change(match: re.Match, template: Optional[str]) -> list[Piece]:
 
 
 def _convert(text: str) -> str:
-    """Converts what a group matched: a number in hanzi, letters, spaces, a minus sign, or another word."""
+    """Converts a group's text: a number in hanzi, letters, spaces, a minus sign, or another word."""
     if re.fullmatch("[A-Za-z ]*", text):
         return text.replace(" ", "").upper()
     if re.search("[^零〇幺一二两三四五六七八九十百千万亿点]", text):

@@ -52,7 +52,7 @@ function splitEnds(prefix, frame) {
   return { token, blank: fround(prefix.blankProb + fround(prefix.tokenProb - token)) };
 }
 
-// Returns the unchanged prefix after another frame, which extends its paths or those of its parent in the beam.
+// Returns the unchanged prefix after another frame: the prefix lasts one frame longer, or its parent grows into it.
 function keep(prefix, ends, place, places, frame, logProbs) {
   const { node } = prefix;
   const { token, blank } = ends[place];

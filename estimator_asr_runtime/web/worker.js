@@ -1,4 +1,4 @@
-// Loads the model and recognises in a separate thread, so that the page stays responsive.
+// Loads the model and recognises speech in a separate thread, so that the page stays responsive.
 //
 // Sends { progress } while files are downloaded, { settings } when the model is ready, or { error } if it cannot be
 // loaded. Responds to { number, waveform } with { number, result } or { number, error }.

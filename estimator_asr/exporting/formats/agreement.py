@@ -1,7 +1,4 @@
-"""Checks that an export converted to another format recognises recordings as its SavedModel does.
-
-estimator_asr_runtime runs the converted export.
-"""
+"""Checks that a converted export, run by estimator_asr_runtime, recognises recordings like its SavedModel."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Agreement:
     num_changed: int = 0  # character edits between the transcripts; for float32, only in ties (see num_ties)
     num_ties: Optional[int] = None  # recordings for which two different texts have equal scores; float32 only
     largest_difference: Optional[float] = None  # difference in a score, time or confidence; float32 only
-    num_changed_marks: Optional[int] = None  # characters with another mark; None without a punctuation model
+    num_changed_marks: Optional[int] = None  # characters whose marks differ; None without a punctuation model
 
     def __str__(self) -> str:
         if self.weights == EXACT:

@@ -132,7 +132,7 @@ def list_candidates(
     hotwords: Optional[in_graph.Hotwords] = None,
     proposed: Optional[proposals.Proposed] = None,
 ) -> Candidates:
-    """Converts every hypothesis to text; the arguments are those of `write`."""
+    """Converts every hypothesis to text; takes the same arguments as `write`."""
     n_best = proposed.n_best if proposed else recognition.n_best
     shape, ids = tf.shape(n_best.scores), _flatten(n_best.ids)
     tokens = sequences.Sequences(

@@ -30,7 +30,7 @@ _EXCLUDED = np.float32(-1e30)  # a score that is lower than any other
 
 
 def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """Builds the signature, whose variables are shared with those of `punctuate`.
+    """Builds the signature, which shares its variables with `punctuate`.
 
     Returns:
         The inputs, characters (string [batch], separated by spaces) and pauses (float32 [batch,

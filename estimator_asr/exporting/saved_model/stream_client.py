@@ -84,7 +84,7 @@ class GrowingSegment:
 def cut(
     batch: Mapping[str, np.ndarray], names: tuple[str, str], size: int
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Cuts a batch of recordings into pieces; is_last is true for a recording's last piece and later ones.
+    """Cuts a batch of recordings into pieces; is_last is True from a recording's last piece on.
 
     `names` are the names, in `batch`, of the values, [batch, max_length, ...], and of their lengths, int32
     [batch]; `size` is the number of samples or frames per piece.

@@ -1,4 +1,4 @@
-"""Decodes a batch of WAV files with core TensorFlow operations, which never fail, whatever a file contains.
+"""Decodes a batch of WAV files with core TensorFlow operations, none of which fails on an invalid file.
 
 Reads PCM with 8 (unsigned) to 32 bits, IEEE float with 32 or 64 bits, A-law and mu-law, plain or as
 WAVE_FORMAT_EXTENSIBLE, in RIFF, RF64 and BW64 files ("Multimedia Programming Interface and Data

@@ -101,7 +101,7 @@ function change(found, template) {
   return groups.map((i) => makePiece(convert(found[i]), i));
 }
 
-// Converts what a group matched: a number in hanzi, letters, spaces, a minus sign, or another word.
+// Converts a group's text: a number in hanzi, letters, spaces, a minus sign, or another word.
 function convert(text) {
   if (/^[A-Za-z ]*$/.test(text)) return text.replaceAll(" ", "").toUpperCase();
   if (/[^零〇幺一二两三四五六七八九十百千万亿点]/.test(text)) return text.replaceAll("负", "-");

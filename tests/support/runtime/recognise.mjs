@@ -1,5 +1,6 @@
-// Recognises float32 samples with the files of a page in Node: node recognise.mjs PAGE LIBRARY WAVEFORM...
-// Prints the result of each as a line of JSON.
+// Recognises waveforms (files of float32 samples) in Node, with the files of a page:
+// node recognise.mjs PAGE LIBRARY WAVEFORM...
+// Prints each waveform's result as a line of JSON.
 
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
@@ -15,7 +16,7 @@ function toArrayBuffer({ buffer, byteOffset, byteLength }) {
 const ort = await load("ort.js");
 const { loadModel, recognise } = await load("recogniser.js");
 ort.env.wasm.numThreads = 1;
-// Outside a browser the library looks for its own code in another file.
+// Outside a browser, the library loads its own code from another file.
 ort.env.wasm.wasmPaths = { mjs: pathToFileURL(`${library}/ort-wasm-simd-threaded.mjs`).href };
 ort.env.wasm.wasmBinary = await read("ort.wasm");
 const model = await loadModel(ort, JSON.parse(await readFile(`${page}/model.json`, "utf-8")), read);

@@ -1,4 +1,4 @@
-"""Language models that can read the tokens of an acoustic model, and those that cannot."""
+"""Models that fit together are accepted, and other combinations are refused."""
 
 from __future__ import annotations
 

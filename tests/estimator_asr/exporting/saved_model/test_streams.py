@@ -178,7 +178,7 @@ def test_a_growing_segment_sends_each_sample_once(version):
     client, waveform = make_client(version), make_batch(2.0)["waveform"][0]
     start = {name: rows[0] for name, rows in client.start(1).items()}
     spoken = stream_client.GrowingSegment(start)
-    for place in (400, 90000):  # the second one is another segment
+    for place in (400, 90000):  # two segments
         lengths = []
         for num_samples in (5000, 9000, 9000, 32000):
             piece = spoken.next_piece(place, waveform[:num_samples])

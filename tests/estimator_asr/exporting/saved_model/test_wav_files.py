@@ -87,15 +87,15 @@ def _mutate(rng, contents):
 
 
 def test_corrupted_files_do_not_fail_the_batch(decode):
-    """Each of thousands of changed files is decoded or malformed, and a valid file beside them is read."""
+    """Each of thousands of damaged files is decoded or malformed; a valid file in the batch is decoded."""
     rng = np.random.default_rng(11)
-    honest = wav_files.encode(np.float32([0.5, -0.25]))
+    valid = wav_files.encode(np.float32([0.5, -0.25]))
     noise = rng.uniform(-1, 1, (57, 2))
     seeds = [wav_files.encode(noise, 16000, subtype, kind) for kind, subtype in wav_files.KINDS]
     found = collections.Counter()
     for _ in range(100):
         files = [_mutate(rng, seeds[rng.integers(len(seeds))]) for _ in range(40)]
-        waveform, num_samples, status = decode([honest, *files])
+        waveform, num_samples, status = decode([valid, *files])
         assert waveform[0, :2].tolist() == [0.5, -0.25] and num_samples[0] == 2
         assert num_samples.max() <= 180 * RATE
         assert not num_samples[status != b"ok"].any()
