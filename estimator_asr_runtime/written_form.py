@@ -80,7 +80,7 @@ class WrittenForm:
         """Returns how many characters of a growing text have a written form that later text cannot change."""
         settled = reach = span_end = 0
         for start, _ in self._scan(text):
-            if start < span_end:  # the decision here needs no more characters than the span's first one
+            if start < span_end:  # no more characters decide here than at the start of the span
                 continue
             settled = start if start >= reach else settled
             span_end, end = self._find_reach(text, start)
@@ -90,7 +90,7 @@ class WrittenForm:
         return len(text)
 
     def _scan(self, text: str) -> Iterator[tuple[int, list[Piece]]]:
-        """Yields each position where a rule could match, and what the first matching rule changes there."""
+        """Yields each position where a rule could match, and the changes by the first rule that does."""
         at = self._start.search(text)
         while at:
             start = at.start()
@@ -106,7 +106,7 @@ class WrittenForm:
         return start + 1, []
 
     def _find_reach(self, text: str, start: int) -> tuple[int, int]:
-        """Returns the ends of the span and of the characters that decide which rules match in it."""
+        """Returns where the span ends, and where the characters end that decide which rules match in it."""
         span = self._span.match(text, start)
         span_end = span.end() if span else start + 1
         end = span_end + self._longest_follower

@@ -12,7 +12,7 @@ let sentence = null; // [function that makes the status text, isError], called a
 let shown = null; // the result on the page
 let settings = null; // the model's settings, once it is loaded
 let stopRecording = null;
-let limit = null; // timer that ends the recording at the maximum length
+let limit = null; // timer that ends a recording at its maximum length
 
 function say(makeText, isError = false) {
   sentence = [makeText, isError];

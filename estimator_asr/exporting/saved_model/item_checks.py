@@ -62,6 +62,20 @@ def check_rows(name: str, values: tf.Tensor, others: dict[str, tf.Tensor]) -> tf
         return tf.identity(values)
 
 
+def split_texts(texts: tf.Tensor, most: int) -> tuple[tf.RaggedTensor, tf.Tensor]:
+    """Splits texts, string [batch], at spaces; returns at most `most` parts per text, and statuses, [batch].
+
+    Rejected texts have no parts. An extra row without parts is added, so that no layer gets an empty batch.
+    """
+    counts = tf.strings.split(texts).row_lengths()
+    is_utf8 = tf.equal(tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8"), texts)
+    status = tf.where(counts > most, statuses.TOO_LONG, statuses.OK)
+    status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
+    status = tf.where(is_utf8, status, statuses.MALFORMED)
+    accepted = tf.where(tf.equal(status, statuses.OK), texts, "")
+    return tf.strings.split(tf.concat([accepted, [""]], 0)), status
+
+
 def check_pieces(pieces: dict[str, tf.Tensor], largest: float, is_too_long: tf.Tensor) -> Items:
     """Checks pieces of streams, any of which may be empty.
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_asr.decoding import sequences
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory
-from estimator_asr.exporting.saved_model import item_checks, statuses
+from estimator_asr.exporting.saved_model import item_checks
 from estimator_asr.models import layers, punctuation
 from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import dataset_info, marks, vocabulary
@@ -41,14 +41,7 @@ def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], 
     text = tf.compat.v1.placeholder(tf.string, [None], "characters")
     pauses = tf.compat.v1.placeholder(tf.float32, [None, None], "pauses")
     checked = item_checks.check_rows("pauses", pauses, {"characters": text})
-    counts = tf.cast(tf.strings.split(text).row_lengths(), tf.int32)
-    is_text = tf.equal(tf.strings.unicode_transcode(text, "UTF-8", "UTF-8"), text)
-    status = tf.where(counts > MAX_CHARACTERS, statuses.TOO_LONG, statuses.OK)
-    status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
-    status = tf.where(is_text, status, statuses.MALFORMED)
-    # An extra row is added, so that no layer gets an empty batch.
-    accepted = tf.concat([tf.where(tf.equal(status, statuses.OK), text, ""), [""]], 0)
-    split = tf.strings.split(accepted)
+    split, status = item_checks.split_texts(text, MAX_CHARACTERS)
     characters, counts = split.to_tensor(), tf.cast(split.row_lengths(), tf.int32)
     missing = [[0, 1], [0, tf.maximum(tf.shape(characters)[1] - tf.shape(checked)[1], 0)]]
     padded = tf.pad(checked, missing)[:, : tf.shape(characters)[1]]

@@ -115,14 +115,7 @@ def write_pinyin(language: model_directory.ModelDirectory, pinyin: tf.Tensor) ->
         more than MAX_SYLLABLES.
     """
     spaced = tf.strings.regex_replace(pinyin, _SPACES, " ")
-    counts = tf.strings.split(spaced).row_lengths()
-    is_text = tf.equal(tf.strings.unicode_transcode(pinyin, "UTF-8", "UTF-8"), pinyin)
-    status = tf.where(counts > MAX_SYLLABLES, statuses.TOO_LONG, statuses.OK)
-    status = tf.where(tf.equal(counts, 0), statuses.EMPTY, status)
-    status = tf.where(is_text, status, statuses.MALFORMED)
-    accepted = tf.where(tf.equal(status, statuses.OK), spaced, "")
-    # An extra row is added, so that no layer gets an empty batch.
-    tokens = tf.strings.split(tf.concat([accepted, [""]], 0))
+    tokens, status = item_checks.split_texts(spaced, MAX_SYLLABLES)
     counts = tf.cast(tokens.row_lengths(), tf.int32)
     with tf.compat.v1.variable_scope(tf.compat.v1.get_variable_scope(), reuse=tf.compat.v1.AUTO_REUSE):
         characters = cascade.convert(language, tokens.to_tensor(), counts)

@@ -70,7 +70,7 @@ export async function record(rate, onBlock) {
 function collect(context, stream, onBlock) {
   const node = new AudioWorkletNode(context, "recorder", { numberOfOutputs: 0 });
   const blocks = [];
-  let isWhole = null; // called when the last block has arrived
+  let isWhole = null; // function to call when the last block has arrived
   node.port.onmessage = ({ data }) => {
     blocks.push(data.block);
     if (data.isLast) isWhole();

@@ -43,7 +43,7 @@ export class WrittenForm {
     let reach = 0;
     let spanEnd = 0;
     for (const { start } of this.scan(flat)) {
-      if (start < spanEnd) continue; // the decision here needs no more characters than the span's first one
+      if (start < spanEnd) continue; // no more characters decide here than at the start of the span
       if (start >= reach) settled = start;
       const found = this.findReach(flat, start);
       spanEnd = found.spanEnd;
@@ -53,7 +53,7 @@ export class WrittenForm {
     return flat.length;
   }
 
-  // Yields each position where a rule could match, and what the first matching rule changes there.
+  // Yields each position where a rule could match, and the changes by the first rule that does.
   *scan(text) {
     for (let at = match(this.start, text, 0); at; ) {
       const { end, changes } = this.apply(text, at.index);
@@ -70,7 +70,7 @@ export class WrittenForm {
     return { end: start + 1, changes: [] };
   }
 
-  // Returns the ends of the span and of the characters that decide which rules match in it.
+  // Returns where the span ends, and where the characters end that decide which rules match in it.
   findReach(text, start) {
     const span = match(this.span, text, start);
     const spanEnd = start + (span ? span[0].length : 1);
