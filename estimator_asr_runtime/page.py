@@ -179,16 +179,8 @@ def _make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for flag, metavar, text in (
-        (
-            "--model",
-            "EXPORT",
-            "export directory with an ONNX model, one of its versions, or a version's onnx directory",
-        ),
-        (
-            "--onnxruntime_web",
-            "DIR",
-            "directory of the unpacked npm package onnxruntime-web, or its subdirectory dist",
-        ),
+        ("--model", "EXPORT", "directory of an ONNX export, of a version in it, or of its ONNX files"),
+        ("--onnxruntime_web", "DIR", "directory of the unpacked npm package onnxruntime-web, or its dist"),
         ("--output_dir", "PAGE", "directory to write the page to; must be empty or new"),
     ):
         parser.add_argument(flag, required=True, type=os.path.expanduser, metavar=metavar, help=text)
