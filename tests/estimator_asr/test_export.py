@@ -34,7 +34,7 @@ def test_exports_both_models_and_warns_of_tokens_the_language_model_lacks(tiny_e
 def test_exports_the_acoustic_model_alone(tiny_export, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     path = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, export_dir=str(tmp_path)))
-    assert "export: 100%" in capsys.readouterr().err  # the progress bar of a terminal
+    assert "export: 100%" in capsys.readouterr().err  # the progress bar
     waveform = tiny_export.utterances["u3"][-1]
     batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
     result = recogniser.load(path, "waveform").run(batch)
@@ -118,7 +118,7 @@ def test_a_graph_that_differs_from_the_models_is_not_published(tiny_export, tmp_
 
     def clear_wrongly(outputs, status):
         outputs = clear(outputs, status)
-        if "transcript" in outputs:  # unlike align and log_probs
+        if "transcript" in outputs:  # align and log_probs have none
             outputs["transcript"] = tf.strings.join([outputs["transcript"], "错"])
         return outputs
 

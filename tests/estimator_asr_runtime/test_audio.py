@@ -109,9 +109,9 @@ def test_audio_beyond_the_length_in_the_header_is_refused(tmp_path, kind):
     content = bytearray(encode(kind, 32000))
     if kind == "MP3":
         info = content.index(b"Xing") if b"Xing" in content else content.index(b"Info")
-        content[info + 8 : info + 12] = (20).to_bytes(4, "big")  # frames
+        content[info + 8 : info + 12] = (20).to_bytes(4, "big")  # number of frames
     else:
-        content[22:26] = (8000).to_bytes(4, "big")  # samples
+        content[22:26] = (8000).to_bytes(4, "big")  # number of samples
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(errors.UserError, match=r"a ends at 0.\d\d s, but more audio follows"):
         audio.read(str(tmp_path / "a"), 16000, 9)

@@ -93,7 +93,7 @@ def test_the_example_programs_in_the_docs_transcribe(directory, tmp_path, place)
     command = [sys.executable, "-I", "-c", ONLY_RUNTIME.format(program)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    model = runtime_model.load(str(tmp_path / "EXPORT" / "VERSION" / "onnx"), num_threads=1)  # as the program
+    model = runtime_model.load(str(tmp_path / "EXPORT" / "VERSION" / "onnx"), num_threads=1)  # as in the docs
     expected = runtime.Recogniser(model).recognise_file(speech)
     if place:
         assert done.stdout == expected["greedy_pinyin"] + "\n" != "\n"
@@ -143,7 +143,7 @@ def test_int8_weights_of_onnx_are_unsigned():
 
 @pytest.mark.parametrize("kind", ["log_mel", "log_spectrogram", "whisper_log_mel"])
 def test_rounded_weights_do_not_change_the_features(tmp_path, kind):
-    """The audio is a loud tone with quiet noise, which features computed with 8-bit weights would lose."""
+    """With 8-bit weights, the features would lose the quiet noise beneath the loud tone."""
     rng = np.random.default_rng(0)
     waveform = 0.3 * np.sin(np.arange(16000) / 5) + rng.normal(0, 1e-4, 16000)
     with tf.Graph().as_default() as graph:

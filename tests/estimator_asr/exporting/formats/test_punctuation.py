@@ -43,7 +43,7 @@ def test_marks_are_those_of_the_saved_model(models, tmp_path):
     for name in FORMATS:
         model_dir = os.path.join(version_dir, name)
         found = runtime.Recogniser(runtime_model.load(model_dir, num_threads=1)).recognise(WAVEFORMS[3])
-        assert found["punctuated"] == expected != found["transcript"]  # it has marks
+        assert found["punctuated"] == expected != found["transcript"]  # there are marks
         assert info.formats[name]["num_changed_marks"] == 0
         with open(os.path.join(model_dir, "model.json"), encoding="utf-8") as file:
             assert json.load(file)["punctuation"] == {
@@ -74,13 +74,13 @@ def test_an_int8_model_of_the_default_size_adds_at_most_15_mb(models, monkeypatc
     monkeypatch.setattr(parts.cascade, "restore", lambda session, *_: session.run(initialize()))
     part = parts._freeze("punctuation", trained, lambda: parts._build_punctuation(trained))
     num_bytes = len(bundle.CONVERTERS[name].convert(part, "int8"))
-    assert 7_000_000 < num_bytes < 15_000_000  # 8 million weights
+    assert 7_000_000 < num_bytes < 15_000_000  # the model has 8 million weights
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FORMATS)
 def test_hashes_of_ngrams_are_equal(tmp_path, name):
-    """N-grams of 8,000 characters need integers of more than 32 bits."""
+    """The ids of n-grams of 8,000 characters do not fit into 32 bits."""
     ids = np.random.default_rng(0).integers(0, 8000, [1, 50], np.int32)
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         placeholder = tf.compat.v1.placeholder(tf.int32, [1, None], "token_ids")

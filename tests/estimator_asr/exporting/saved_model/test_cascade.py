@@ -191,7 +191,7 @@ def test_convert_reads_tokens_of_its_vocabulary_and_others_as_unknown(convert):
 
 def test_letters_that_the_language_model_lacks_are_copied(convert):
     texts, _ = convert([["qi4", "s", "a1", "zi4"], ["apple", "zi4"]])
-    unknown = texts[0].pop(2)  # a syllable
+    unknown = texts[0].pop(2)  # a1, which is a syllable
     assert texts[0] == ["气", "s", "字"] and unknown != "a1"
     assert texts[1] == ["apple", "字"]
 

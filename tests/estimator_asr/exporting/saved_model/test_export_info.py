@@ -123,7 +123,7 @@ def test_a_changed_export_json_is_refused(version, change, message):
 
 
 def test_an_export_of_release_0_1_0_opens_without_a_warning(version):
-    """Its export.json has fewer fields, and it has a separate file parity.json."""
+    """Its export.json has fewer fields, and parity.json is a separate file."""
     assert "lacks 3 of the 5 tokens" in export_info.load(str(version)).describe_unread("EXPORT/7")
     info = json.loads((version / INFO).read_text("utf-8"))
     for name in ("unread", "parity", "formats", "sha256"):

@@ -59,9 +59,9 @@ def score_marks(path, characters):
 def test_a_pause_adds_its_weight_to_the_log_odds_of_every_mark(export):
     path, loaded = export
     characters = list("你好吗妈是气")
-    pauses = [0.0, OFFSET, 0.5, 1.0, 7.0, 0.1]  # seven seconds count as one
+    pauses = [0.0, OFFSET, 0.5, 1.0, 7.0, 0.1]  # a pause counts as at most 1 s
     logits = score_marks(path, characters)
-    log_odds = np.logaddexp.reduce(logits[:, 1:], axis=1) - logits[:, 0]  # of any mark
+    log_odds = np.logaddexp.reduce(logits[:, 1:], axis=1) - logits[:, 0]  # log odds that a mark follows
     log_odds += 2.0 * (np.array([0.0, OFFSET, 0.5, 1.0, 1.0, 0.1]) - OFFSET)
     is_marked = log_odds > np.log(0.4 / 0.6)
     is_marked[-1] = True  # a mark always ends the text
