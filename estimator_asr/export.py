@@ -85,8 +85,7 @@ class ExportConfig(config_flags.Checked):
         choices=bundle.WEIGHTS,
     )
     data_dir: tuple[str, ...] = config_flags.setting(
-        (),
-        "comma-separated data directories, to check that the export recognises utterances like the models",
+        (), "comma-separated data directories, to check that the export recognises utterances like the models"
     )
     split: str = config_flags.setting("dev", "split of --data_dir to compare the export and the models on")
     parity_utterances: int = config_flags.setting(

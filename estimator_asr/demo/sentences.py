@@ -43,9 +43,7 @@ class SentencesConfig(config_flags.Checked):
     num_dev: int = config_flags.setting(80, "number of dev sentences", minimum=1)
     num_test: int = config_flags.setting(120, "number of test sentences", minimum=1)
     min_occurrences: int = config_flags.setting(
-        3,
-        "minimum number of times that train contains each reading of each hanzi in dev and test",
-        minimum=1,
+        3, "minimum number of times that train contains each reading of each hanzi in dev and test", minimum=1
     )
     num_text_sentences: int = config_flags.setting(
         6000,

@@ -100,9 +100,7 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
 
 
 def build_recogniser(
-    trained: TrainedModel,
-    language: Optional[TrainedModel] = None,
-    punctuation: Optional[TrainedModel] = None,
+    trained: TrainedModel, language: Optional[TrainedModel] = None, punctuation: Optional[TrainedModel] = None
 ) -> recogniser.Recogniser:
     """Builds and restores one model, or the cascade of an acoustic and a language model, as in an export.
 

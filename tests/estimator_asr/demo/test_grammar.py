@@ -72,8 +72,7 @@ def test_a_list_has_marks_between_its_items(sampled):
 
 
 @pytest.mark.parametrize(
-    "sentence",
-    ["对不起，我不会说法语。", "声音太大了，小一点！", "祝你生日快乐！", "明天早上会下雨吗？"],
+    "sentence", ["对不起，我不会说法语。", "声音太大了，小一点！", "祝你生日快乐！", "明天早上会下雨吗？"]
 )
 def test_clauses_exclamations_and_questions(sampled, sentence):
     assert sentence in sampled

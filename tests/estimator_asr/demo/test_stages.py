@@ -159,8 +159,7 @@ def running(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "signal_number, exit_code",
-    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
+    "signal_number, exit_code", [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)]
 )
 def test_an_interrupted_stage_lets_its_program_finish_cleanly_first(
     tmp_path, running, signal_number, exit_code
