@@ -11,9 +11,9 @@ from tfrecord_builder.audio import audio_files, frontend
 
 
 class Items(NamedTuple):
-    """Checked items. If any item is too long, the batch is cut to the longest item that is not.
+    """Checked items. If items are too long, the batch is cut to the length of the longest other item.
 
-    Other rejected items do not change the batch's width, because the width affects the last bits of results.
+    Items rejected for other reasons do not change this width, because it affects the last bits of results.
     """
 
     values: tf.Tensor  # float32 [batch, max_length, ...], 0 at or beyond the lengths
