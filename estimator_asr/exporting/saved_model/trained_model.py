@@ -62,7 +62,7 @@ def open_trained_model(
 ) -> TrainedModel:
     """Opens a model directory with its best checkpoint, or with its latest checkpoint if best/ is empty.
 
-    If they are set, `decoding` replaces the directory's own decoder, and `want` is the expected kind of model.
+    If set, `decoding` replaces the directory's own decoder, and `want` is the expected kind of model.
 
     Raises errors.UserError if there is no model or checkpoint, the model is not of the kind `want`, or the
     checkpoint belongs to another vocabulary.
