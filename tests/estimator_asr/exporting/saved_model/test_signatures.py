@@ -124,6 +124,16 @@ def test_padding_of_nan_and_of_zeros_has_equal_outputs(tiny_export, waveforms, n
     assert got == wanted  # scores too, to the bit
 
 
+def test_a_wav_has_the_same_outputs_alone_and_in_a_batch(tiny_export, waveforms):
+    model = load(tiny_export.version_dir, "serving_default")
+    wavs = [wav_files.encode(waveform) for waveform in waveforms]
+    together = model.run({"wav_bytes": wavs})
+    for index, wav in enumerate(wavs):
+        alone = model.run({"wav_bytes": [wav]})
+        for name in ("pinyin", "transcript"):
+            assert alone[name] == [together[name][index]]
+
+
 @pytest.mark.parametrize("num_samples", [0, 1, tiny_models.FRONTEND.window_samples - 1])
 def test_audio_shorter_than_a_frame_gives_empty_text(tiny_export, waveforms, num_samples):
     model = load(tiny_export.version_dir, "serving_default")
@@ -132,6 +142,22 @@ def test_audio_shorter_than_a_frame_gives_empty_text(tiny_export, waveforms, num
     result = model.run({"wav_bytes": [short, long]})
     assert (result["transcript"][0], result["pinyin"][0], result["acoustic_score"][0]) == ("", "", 0.0)
     assert result["pinyin"][1] == model.run({"wav_bytes": [long]})["pinyin"][0] != ""
+
+
+def test_silence_has_an_empty_transcript_by_both_signatures(tiny_export, waveforms):
+    """Only samples before num_samples count; those at or beyond it may be loud."""
+    loud = waveforms[2]
+    silence = np.float32(0.0004) * np.sign(loud)
+    expected = load(tiny_export.version_dir, "waveform")
+    rows = np.stack([np.concatenate([row, rest]) for row, rest in ((silence, loud), (loud, silence))])
+    found = expected.run({"waveform": rows, "num_samples": [len(loud)] * 2})
+    assert (found["transcript"][0], found["pinyin"][0], found["acoustic_score"][0]) == ("", "", 0.0)
+    assert found["pinyin"][1] != "" and np.isfinite(found["language_score"]).all()
+    served = load(tiny_export.version_dir, "serving_default")
+    wavs = [wav_files.encode(row) for row in (silence, loud, np.float32(0.001) * np.sign(loud))]
+    result = served.run({"wav_bytes": wavs})
+    assert result["pinyin"][:2] == found["pinyin"]
+    assert result["pinyin"][2] != ""  # soft, but no silence
 
 
 def make_bad_items(like):
@@ -203,7 +229,10 @@ def test_large_features_and_nan_do_not_affect_other_items(tiny_export, waveforms
     model = load(tiny_export.version_dir, "features")
     batch = make_batches(waveforms[:3])["features"]
     expected = model.run(batch)
-    batch["fbank"][1] = value * np.random.default_rng(0).uniform(-1, 1, batch["fbank"][1].shape)
+    if np.isnan(value):
+        batch["fbank"][1, 2, 3] = value
+    else:
+        batch["fbank"][1] = value * np.random.default_rng(0).uniform(-1, 1, batch["fbank"][1].shape)
     found = model.run(batch)
     assert found["status"] == ["ok", "ok" if value < 1e14 else "not_finite", "ok"]
     if not value < 1e14:

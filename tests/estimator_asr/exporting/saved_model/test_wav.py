@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 import struct
 import subprocess
+import wave
 
 import numpy as np
 import pytest
@@ -73,6 +75,19 @@ def test_extremes_of_each_width(read):
         header = wav_files.make_format(bits=bits, frame_bytes=(bits + 7) // 8)
         contents = wav_files.make_file(header, wav_files.make_chunk(b"data", data))
         assert read(contents)[1].tolist() == want
+
+
+@pytest.mark.parametrize("num_bytes", [1, 2, 3, 4])
+def test_files_of_the_module_wave(read, num_bytes):
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(2)
+        writer.setsampwidth(num_bytes)
+        writer.setframerate(8000)
+        writer.writeframes(bytes(range(8 * num_bytes)))
+    rate, found = read(file.getvalue())
+    assert (rate, len(found)) == (8000, 4)
+    np.testing.assert_allclose(found, wav_files.decode(file.getvalue()), rtol=0, atol=1e-7)
 
 
 def test_chunks_before_the_samples_are_skipped(read):
