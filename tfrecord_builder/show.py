@@ -56,7 +56,7 @@ class LocatedRecord:
     split: str
     shard: str
     number: int
-    utterance: Optional[manifest.Utterance]  # source of the record; None if the shard has no .jsonl
+    utterance: Optional[manifest.Utterance]  # what the record was made from; None if there is no .jsonl file
 
 
 def show(config: ShowConfig) -> None:

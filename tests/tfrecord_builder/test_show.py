@@ -44,11 +44,7 @@ def test_all_fields_of_a_record_are_printed(built, tmp_path, capsys):
     ]
     assert lines[7] == lines[9] == "               (6, 0 unknown)"
     assert lines[6].startswith("token_ids      ") and len(lines[6].split()) == 7
-    assert lines[10:13] == [
-        "duration_ms    500",
-        "num_frames     48",
-        "fbank          float16 [48, 80]",
-    ]
+    assert lines[10:13] == ["duration_ms    500", "num_frames     48", "fbank          float16 [48, 80]"]
     assert re.fullmatch(r" +min -?[0-9.]+, mean -?[0-9.]+, max -?[0-9.]+", lines[13])
     assert lines[14] == f"picture        {output}"
     assert output.read_bytes()[:4] == b"\x89PNG"

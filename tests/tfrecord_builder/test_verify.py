@@ -50,11 +50,7 @@ def test_unreadable_dataset_info_is_a_problem(built, data_dir, capsys):
             '"feature_mean": [NaN,',
             "DatasetInfo.feature_mean is nan, expected a finite nu",
         ),
-        (
-            f'"{SHARD}"',
-            f'"../{SHARD}"',
-            f"shard is '../{SHARD}', expected a file name without a directory",
-        ),
+        (f'"{SHARD}"', f'"../{SHARD}"', f"shard is '../{SHARD}', expected a file name without a directory"),
     ],
 )
 def test_impossible_values_in_dataset_info_are_problems(data_dir, capsys, old, new, said):

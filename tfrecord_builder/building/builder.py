@@ -40,16 +40,14 @@ class BuildConfig(config_flags.Checked):
 
     corpus: str = config_flags.setting("manifest", "layout of the corpus", choices=sorted(registry.CORPORA))
     corpus_dir: tuple[str, ...] = config_flags.setting(
-        (),
-        "corpus directory (table and wenet also accept a list file); separate several paths with commas",
-        required=True,
+        (), "corpus directories, separated by commas (table and wenet also accept list files)", required=True
     )
     output_dir: str = config_flags.setting(
         "", "directory to write to; must be new or empty unless --overwrite is set", required=True
     )
     dev_fraction: float = config_flags.setting(
         0.0,
-        "fraction of train to move to dev, whole speakers at a time, if the corpus has no dev split",
+        "fraction of train (whole speakers) to move to dev if no dev split exists",
         minimum=0,
         maximum=0.5,
     )
@@ -58,8 +56,7 @@ class BuildConfig(config_flags.Checked):
         0.05, "the build fails if more than this fraction of the utterances is rejected", minimum=0, maximum=1
     )
     exclude: str = config_flags.setting(
-        "",
-        "table with a column id of the utterances to leave out, such as suspects.tsv of estimator_asr.align",
+        "", "table whose column id lists utterances to leave out, such as suspects.tsv of estimator_asr.align"
     )
     fbank_dtype: str = config_flags.setting(
         "float16", "data type of the stored features", choices=schema.FBANK_DTYPES

@@ -34,7 +34,7 @@ _WORDLESS = labelling.Labels("", (), ())
 
 @dataclasses.dataclass(frozen=True)
 class Chunk:
-    """A run of utterances: its .labelled file, the number of utterances, and the lists that contain them."""
+    """Consecutive utterances: their number, the lists that contain them, and the .labelled file to write."""
 
     file: str
     num_items: int
@@ -62,7 +62,7 @@ class ChunkReceipt(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ChunkLabeller(resumable.UnitWriter):
-    """Writes chunks, as units of work; keeps earlier labels if the chunk's recordings are unchanged."""
+    """Labels chunks, one per unit of work; keeps earlier labels if the chunk's recordings are unchanged."""
 
     labeller: labelling.Labeller
     augmentation: augmentation_config.AugmentationConfig
@@ -105,11 +105,8 @@ class ChunkLabeller(resumable.UnitWriter):
                 collector.left_out.update(self.labeller.count_left_out(utterance))
                 for copy, variant in list_copies(utterance, self.augmentation, self.sources):
                     copy_labels = _WORDLESS if variant and variant.is_wordless else labels
-                    lines.append(
-                        sharding.to_labelled_line(
-                            sharding.LabelledUtterance(copy, copy_labels, signature, variant)
-                        )
-                    )
+                    item = sharding.LabelledUtterance(copy, copy_labels, signature, variant)
+                    lines.append(sharding.to_labelled_line(item))
                     labelled.split_sizes[copy.split] += 1
             on_progress(done, len(labelled.rejected))
         labelled.num_records, labelled.counts = len(utterances) - len(labelled.rejected), collector.to_json()
@@ -159,11 +156,9 @@ def find_problem(
         return f"pinyin has an unknown syllable: {unknown_syllables[0]}"
     if not labels.tokens and not labels.mark_ids:
         return "no transcript"
-    return (
-        "hanzi and pinyin do not match one to one"
-        if utterance.audio is None and not labels.characters
-        else ""
-    )
+    if utterance.audio is None and not labels.characters:
+        return "hanzi and pinyin do not match one to one"
+    return ""
 
 
 def list_copies(

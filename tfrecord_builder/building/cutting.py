@@ -46,7 +46,7 @@ class CutReceipt(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class RecordingCutter(resumable.UnitWriter):
-    """Cuts recordings, as units of work, and finds the waveforms of their utterances."""
+    """Cuts recordings, one per unit of work, and finds the waveforms of their utterances."""
 
     sample_rate: int
     max_seconds: float

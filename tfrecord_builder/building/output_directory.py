@@ -63,7 +63,10 @@ def start(output_dir: str, fingerprint: str, overwrite: bool) -> str:
     """
     staging = os.path.join(output_dir, _STAGING)
     fingerprint_file = os.path.join(staging, _FINGERPRINT_FILE)
-    if _read(fingerprint_file) not in (b"", fingerprint.encode()):
+    earlier = b""
+    with contextlib.suppress(FileNotFoundError), files.open_binary(fingerprint_file) as file:
+        earlier = file.read()
+    if earlier not in (b"", fingerprint.encode()):
         if not overwrite:
             raise errors.UserError(
                 f"{output_dir} contains an interrupted build with a different corpus or different flags; "
@@ -233,9 +236,3 @@ def _remove(directory: str, names: Iterable[str]) -> None:
 
 def _move(name: str, source: str, target: str) -> None:
     files.move(os.path.join(source, name), os.path.join(target, name))
-
-
-def _read(path: str) -> bytes:
-    with contextlib.suppress(FileNotFoundError), files.open_binary(path) as file:
-        return file.read()
-    return b""

@@ -26,7 +26,7 @@ RejectedRecording = cutting.RejectedRecording
 
 @dataclasses.dataclass(frozen=True)
 class RecordWriter(resumable.UnitWriter):
-    """Writes shards, as units of work, with a record for each usable item in the shard's .jsonl file."""
+    """Writes shards, one per unit of work, with a record for each usable item in the shard's .jsonl file."""
 
     settings: sharding.RecordSettings
     find_cut: Optional[FindCut] = None
@@ -150,10 +150,8 @@ def _add_features(
     fbank, is_finite = _build_extractor(settings.frontend, settings.fbank_dtype)(waveform)
     if not is_finite:  # features of very loud samples overflow; one Inf would make the feature mean Inf
         raise RejectedRecording("features overflow")
-    duration_ms = round(1000 * len(waveform) / sample_rate)
-    return dataclasses.replace(
-        record, fbank=fbank, duration_ms=duration_ms
-    ), shard_statistics.measure_loudness(waveform)
+    record = dataclasses.replace(record, fbank=fbank, duration_ms=round(1000 * len(waveform) / sample_rate))
+    return record, shard_statistics.measure_loudness(waveform)
 
 
 def _check_unchanged(item: sharding.LabelledUtterance) -> None:

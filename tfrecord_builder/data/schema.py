@@ -182,7 +182,7 @@ def parse_batch(
     if with_marks:
         lists["mark_ids"] = "num_marks"
         spec["written"] = tf.io.FixedLenFeature([], tf.string, default_value="")
-    spec.update({key: _ragged() for key in lists})
+    spec.update({key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for key in lists})
     if num_bins is not None:
         numbers = {key: tf.io.FixedLenFeature([], tf.int64) for key in ("num_frames", "duration_ms")}
         spec.update(numbers, fbank=tf.io.FixedLenFeature([], tf.string))
@@ -203,10 +203,6 @@ def parse_batch(
 def shard_name(split: str, index: int, count: int) -> str:
     """Returns the file name of a shard, such as train-00000-of-00016.tfrecord."""
     return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
-
-
-def _ragged():
-    return tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
 
 
 def _decode_fbank(stored, num_frames, utterance_id, num_bins: int, fbank_dtype: str) -> tf.Tensor:

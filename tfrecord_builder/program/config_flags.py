@@ -41,7 +41,7 @@ class Setting:
     required: bool = False  # rejects None and empty values
     not_empty: bool = False  # rejects `--flag=`, which would mean None in an Optional[...] field
     training_only: bool = False  # the value may be changed when training is resumed
-    alternative: str = ""  # field to ignore in flag files if this field is on the command line
+    alternative: str = ""  # another flag, ignored in flag files if this flag is on the command line
     # Rejects paths with a scheme (gs://, s3://). Must be set unless the path is opened by files.py.
     local: bool = False
     # Set for directories of checkpoints or SavedModels: rejects remote paths and TensorFlow's wildcards.
@@ -94,8 +94,7 @@ def setting(default: Any, help: str, **options: Any) -> Any:
 def constant(default: Any, instead: str = "") -> Any:
     """Returns a dataclass field that was a flag and is now constant; an old config.json may differ.
 
-    If a user passes the old flag, the error message says what to do: `instead` or, by default, that the flag
-    must be left out.
+    `instead` tells users who still pass the flag what to do; by default, to leave the flag out.
     """
     instead = instead or f"its value is always {_to_text(default)}, so leave the flag out"
     return dataclasses.field(default=default, metadata={"constant": instead})

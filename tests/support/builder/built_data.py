@@ -1,4 +1,4 @@
-"""A small data directory as the builder makes it, and ways to spoil it, for the tests of what reads one."""
+"""Builds small data directories, and changes their records, for tests of the code that reads them."""
 
 from __future__ import annotations
 
@@ -11,43 +11,49 @@ import small_corpora
 import tensorflow as tf
 
 from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building import builder
 from tfrecord_builder.data import dataset_info, schema
+from tfrecord_builder.labels import labelling, vocabularies
+
+_SECTIONS = (
+    frontend.FrontendConfig,
+    augmentation_config.AugmentationConfig,
+    labelling.LabelConfig,
+    vocabularies.VocabularyConfig,
+)
 
 
-def make(directory: pathlib.Path, num_train: int = 12, num_dev: int = 3, **options) -> str:
+def build(corpus_dirs, output_dir, **flags) -> dataset_info.DatasetInfo:
+    """Builds a data directory from one directory or a list, with one local worker unless flags differ."""
+    others = []
+    for config_class in _SECTIONS:
+        names = [field.name for field in dataclasses.fields(config_class) if field.name in flags]
+        others.append(config_class(**{name: flags.pop(name) for name in names}))
+    dirs = tuple(map(str, corpus_dirs)) if isinstance(corpus_dirs, list) else (str(corpus_dirs),)
+    usual = {} if "runner" in flags else {"num_workers": 1}
+    config = builder.BuildConfig(corpus_dir=dirs, output_dir=str(output_dir), **{**usual, **flags})
+    return builder.build(config, *others)
+
+
+def make(directory: pathlib.Path, num_train: int = 12, num_dev: int = 3, **flags) -> str:
     """Builds directory/data from directory/corpus; train has three shards."""
     corpus_dir = small_corpora.make_manifest_corpus(directory / "corpus", num_train, num_dev)
-    data_dir = str(directory / "data")
-    config = builder.BuildConfig(
-        corpus_dir=(corpus_dir,), output_dir=data_dir, num_shards=3, num_workers=1, **options
-    )
-    builder.build(config, frontend.FrontendConfig())
-    return data_dir
+    build(corpus_dir, directory / "data", num_shards=3, **flags)
+    return str(directory / "data")
 
 
 def make_text(directory: pathlib.Path) -> str:
     """Builds directory/text from three sentences."""
-    config = builder.BuildConfig(
-        corpus="text",
-        corpus_dir=(small_corpora.make_text_corpus(directory / "sentences"),),
-        output_dir=str(directory / "text"),
-        num_workers=1,
-    )
-    builder.build(config, frontend.FrontendConfig())
-    return config.output_dir
+    build(small_corpora.make_text_corpus(directory / "sentences"), directory / "text", corpus="text")
+    return str(directory / "text")
 
 
-def make_punctuated(directory: pathlib.Path, **options) -> str:
+def make_punctuated(directory: pathlib.Path, **flags) -> str:
     """Builds directory/marks from ten paragraphs with punctuation marks."""
-    config = builder.BuildConfig(
-        corpus="punctuated",
-        corpus_dir=(small_corpora.make_punctuated_corpus(directory / "paragraphs"),),
-        output_dir=str(directory / "marks"),
-        **{"num_workers": 1, "num_shards": 2, **options},
-    )
-    builder.build(config, frontend.FrontendConfig())
-    return config.output_dir
+    corpus_dir = small_corpora.make_punctuated_corpus(directory / "paragraphs")
+    build(corpus_dir, directory / "marks", corpus="punctuated", **{"num_shards": 2, **flags})
+    return str(directory / "marks")
 
 
 def read(path: str | pathlib.Path) -> list[bytes]:
@@ -55,18 +61,24 @@ def read(path: str | pathlib.Path) -> list[bytes]:
     return list(schema.read_shard(str(path)))
 
 
+def parse(data_dir, split: str, **options) -> list[dict]:
+    """Returns the parsed records of a split; the options are those of schema.parse_records."""
+    paths = dataset_info.DatasetInfo.load(str(data_dir)).shard_paths(str(data_dir), split)
+    return list(schema.parse_records([record for path in paths for record in read(path)], **options))
+
+
 def rewrite(data_dir: str, name: str, records: list[bytes]) -> None:
-    """Puts other records into a shard and notes its new size, hash and count as if they were right."""
+    """Replaces the records of a shard, and updates its size, hash and count in dataset_info.json."""
     path = os.path.join(data_dir, name)
     with tf.io.TFRecordWriter(path) as writer:
         for record in records:
             writer.write(record)
     content = pathlib.Path(path).read_bytes()
-    said = dataset_info.ShardInfo(name, len(records), len(content), hashlib.sha256(content).hexdigest())
+    replaced = dataset_info.ShardInfo(name, len(records), len(content), hashlib.sha256(content).hexdigest())
     info = dataset_info.DatasetInfo.load(data_dir)
     splits = {
         split: dataclasses.replace(
-            each, shards=tuple(said if shard.file == name else shard for shard in each.shards)
+            each, shards=tuple(replaced if shard.file == name else shard for shard in each.shards)
         )
         for split, each in info.splits.items()
     }
@@ -74,7 +86,7 @@ def rewrite(data_dir: str, name: str, records: list[bytes]) -> None:
 
 
 def change(serialized: bytes, data_dir: str, **changes) -> bytes:
-    """Returns a record with other fields."""
+    """Returns a serialised record with some fields replaced."""
     info = dataset_info.DatasetInfo.load(data_dir)
     (example,) = schema.parse_records([serialized], 80, info.fbank_dtype)
     record = schema.Record(

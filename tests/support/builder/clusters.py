@@ -1,4 +1,4 @@
-"""Clusters of a scheduler and two workers on this machine, ended with their test."""
+"""Clusters with a scheduler and workers on this machine, which end with the test that started them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ ENVIRONMENT = {  # also for the programs that the tests start
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONPATH": paths.PYTHONPATH,
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",  # not 15, which waits for all that runs beside the tests
+    "RAY_worker_niceness": "0",  # with Ray's default, 15, all other processes would go first
     "SPARK_LOCAL_IP": "127.0.0.1",
 }
 
 
 class Cluster:
-    """Processes of a cluster, each in a session of its own, so that all it starts can be found and ended."""
+    """Processes of a cluster; each has its own session, so that its child processes can be found."""
 
     def __init__(self, runner: str, directory: pathlib.Path):
         self.runner, self._directory = runner, directory
         self.processes: list[subprocess.Popen] = []
 
     def start(self, command: list[str], ready: str, **environment: str) -> None:
-        """Starts a process and waits until it says that it is ready."""
+        """Starts a process and waits until its log contains `ready`."""
         environment = {**os.environ, **ENVIRONMENT, **environment}
         options = dict(stderr=subprocess.STDOUT, cwd=self._directory, env=environment, start_new_session=True)
         path, deadline = self._directory / f"{len(self.processes)}.log", time.monotonic() + 60
@@ -45,14 +45,8 @@ class Cluster:
             assert self.processes[-1].poll() is None and time.monotonic() < deadline, path.read_text()
             time.sleep(0.1)
 
-    def start_scheduler(self) -> None:
-        raise NotImplementedError
-
-    def start_worker(self, **environment: str) -> None:
-        raise NotImplementedError
-
     def kill(self, process: subprocess.Popen) -> None:
-        """Kills a process of the cluster and all that it has started, with -9."""
+        """Kills a process of the cluster and its child processes with SIGKILL."""
         command = ["ps", "-o", "pid=", "-s", str(process.pid)]
         for pid in subprocess.run(command, capture_output=True, text=True).stdout.split():
             with contextlib.suppress(ProcessLookupError):
@@ -111,8 +105,8 @@ class Ray(Cluster):
 
 
 @contextlib.contextmanager
-def start(name: str, directory: pathlib.Path) -> Iterator[Cluster]:
-    """Starts the scheduler of spark or ray; skips the test if it is not installed."""
+def start(name: str, directory: pathlib.Path) -> Iterator[Spark | Ray]:
+    """Starts the scheduler of Spark or Ray; skips the test if the engine is not installed."""
     create, package = {"spark": (Spark, "pyspark"), "ray": (Ray, "ray")}[name]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")

@@ -1,4 +1,4 @@
-"""Published corpora and formats in their true layouts, a few tones of a second each."""
+"""Makes tiny corpora in the layouts of published corpora and formats; each recording is a one-second tone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import small_corpora
 
 
 def tree(directory, texts: dict[str, str], recordings: tuple[str, ...]) -> str:
-    """Writes text files and tones by their path below a directory."""
+    """Writes text files ({path: content}) and one-second tones to paths below a directory."""
     for path, content in texts.items():
         small_corpora.write_text(os.path.join(directory, path), content)
     for path in recordings:
@@ -37,7 +37,7 @@ def make_aishell3_corpus(directory) -> str:
 
 
 def make_st_cmds_corpus(directory) -> str:
-    """Writes two speakers; a third has no transcript and a fourth no recording."""
+    """Writes two utterances, a recording without a transcript, and a transcript without a recording."""
     texts = {
         "20170001P00001A0001.txt": "你好",
         "20170001P00001A0001.metadata": "SBH\t0101",
@@ -50,7 +50,7 @@ def make_st_cmds_corpus(directory) -> str:
 
 
 def make_primewords_corpus(directory) -> str:
-    """Writes three entries (one twice, one without a recording) and two recordings (one without an entry)."""
+    """Writes three entries (two for one recording, one for a missing recording) and an unlisted recording."""
     entries = [
         {"id": "1", "user_id": "7", "file": "00a1ca32.wav", "length": "1.0", "text": "你好 谢谢"},
         {"id": "2", "user_id": "8", "file": "00a1ca32.wav", "length": "1.0", "text": "另一句"},
@@ -61,7 +61,7 @@ def make_primewords_corpus(directory) -> str:
 
 
 def make_aidatatang_200zh_corpus(directory) -> str:
-    """Writes a recording a split; two transcripts have none, one of them of a speaker who is there."""
+    """Writes one recording per split, and two transcripts without a recording, one by a known speaker."""
     transcript = (
         "T0055G0013S0001 以后 你 是 男孩子\nT0055G0002S0001 看看 我 的 日程表\nT0055G0036S0001 谢谢\n"
         "T0055G0002S0002 没有 录音\nT0055G9999S0001 没有 人\n"
@@ -75,7 +75,7 @@ def make_aidatatang_200zh_corpus(directory) -> str:
 
 
 def make_magicdata_corpus(directory) -> str:
-    """Writes a recording a split; train has one more without a transcript, dev a transcript without one."""
+    """Writes one recording per split, one without a transcript, and a transcript without a recording."""
     header = "UtteranceID\tSpeakerID\tTranscription\n"
     texts = {
         "train/TRANS.txt": f"{header}38_5716_01.wav\t38_5716\t嗨天气寒冷记得添衣保暖哦\n",
@@ -92,7 +92,7 @@ def make_magicdata_corpus(directory) -> str:
 
 
 def make_common_voice_corpus(directory) -> str:
-    """Writes a clip a split, as WAV under the names of MP3, which decide nothing."""
+    """Writes one clip per split: WAV files with names that end in .mp3, because only the content matters."""
     header = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\tlocale\n"
     row = "{}\tcommon_voice_zh-CN_{}.mp3\t{}\t2\t0\t\t\tzh-CN\n"
     texts = {
@@ -109,7 +109,7 @@ def make_common_voice_corpus(directory) -> str:
 
 
 def make_librispeech_corpus(directory) -> str:
-    """Writes a chapter a split; that of train has a recording and a transcript without the other."""
+    """Writes one chapter per split; in train, one recording and one transcript have no counterpart."""
     texts = {
         "train-clean-100/103/1240/103-1240.trans.txt": (
             "103-1240-0000 CHAPTER ONE\n103-1240-0001 THAT HAD ITS SOURCE\n"
@@ -138,7 +138,7 @@ def make_ljspeech_corpus(directory) -> str:
 
 
 def make_kaldi_corpus(directory) -> str:
-    """Writes data directories train, with segments of a stereo recording, and dev, with whole ones."""
+    """Writes the data directories train (segments of a stereo recording) and dev (whole recordings)."""
     wav_dir = os.path.join(directory, "wav")
     texts = {
         "train/wav.scp": f"sw1 {wav_dir}/sw1.wav\n",
@@ -155,7 +155,7 @@ def make_kaldi_corpus(directory) -> str:
 
 
 def make_nemo_corpus(directory) -> str:
-    """Writes train_manifest.json with a whole recording and a segment, and dev.jsonl with one more."""
+    """Writes train_manifest.json with a whole recording and a segment, and dev.jsonl with one recording."""
     train = [
         {"audio_filepath": "wav/a.wav", "duration": 1.0, "text": "今天天气很好"},
         {"audio_filepath": "wav/b.wav", "duration": 0.5, "offset": 0.25, "text": "你好", "speaker": "s1"},
@@ -184,14 +184,14 @@ def make_cut(**changes) -> dict:
 
 
 def make_lhotse_corpus(directory) -> str:
-    """Writes aishell_cuts_train.jsonl.gz and dev.jsonl.gz with a cut each."""
+    """Writes aishell_cuts_train.jsonl.gz and dev.jsonl.gz, with one cut each."""
     write_gzip(os.path.join(directory, "aishell_cuts_train.jsonl.gz"), to_lines([make_cut()]))
     write_gzip(os.path.join(directory, "dev.jsonl.gz"), to_lines([make_cut(id="b-0", supervisions=[])]))
     return tree(directory, {"aishell_recordings_train.jsonl": "{}\n"}, ("wav/a.wav",))
 
 
 def make_table_corpus(directory) -> str:
-    """Writes train.csv with quotes and dev.tsv with other names for the columns and without ids."""
+    """Writes train.csv, which has quoted fields, and dev.tsv, which has other column names and no ids."""
     texts = {
         "train.csv": 'id,audio,text,speaker\nu1,wav/u1.wav,"今天,好",s1\nu2,wav/u2.wav,"他说""好""",s2\n',
         "dev.tsv": 'client_id\tpath\tsentence\tpinyin\tage\ns3\twav/u3.wav\t"你好\tni3 hao3\t20\n',

@@ -1,9 +1,9 @@
-"""Builds that are killed: a process that has loaded TensorFlow forks one for each build.
+"""Runs builds and kills them; a process that has imported TensorFlow forks a child for each build.
 
-    python killed_builds.py CORPUS_DIR     then lines "OUTPUT_DIR" in, "PID" and "EXIT_CODE" out
+    python killed_builds.py CORPUS_DIR     reads lines with OUTPUT_DIR; prints PID and EXIT_CODE for each
 
-A forked build starts in milliseconds and does its work in the one process that is killed. Nothing of
-TensorFlow has run before the fork.
+A forked build starts within milliseconds, and all its work is done in the process that is killed. TensorFlow
+is not used before the fork.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import paths
 
 
 class Builds:
-    """Runs builds of one corpus, and kills them if asked to."""
+    """Runs builds of one corpus; can kill a build after some time."""
 
     def __init__(self, corpus_dir: str):
         command = [sys.executable, os.path.abspath(__file__), corpus_dir]
@@ -29,7 +29,7 @@ class Builds:
         self._process = subprocess.Popen(command, cwd=paths.ROOT, env=environment, **pipes)
 
     def run(self, output_dir: str, kill_after: float | None = None) -> tuple[int, float]:
-        """Returns the exit code (-9 if it was killed) and the seconds that it took."""
+        """Runs a build; returns its exit code (-9 if it was killed) and its duration in seconds."""
         print(output_dir, file=self._process.stdin, flush=True)
         pid, began = int(self._process.stdout.readline()), time.monotonic()
         if kill_after is not None:
@@ -46,12 +46,12 @@ class Builds:
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it was faster
+    with contextlib.suppress(ProcessLookupError):  # the build has already ended
         os.kill(pid, signal.SIGKILL)
 
 
 def _serve(corpus_dir: str) -> None:
-    import tensorflow  # noqa: F401  (each build would load it)
+    import tensorflow  # noqa: F401  (once, instead of in each build)
 
     from tfrecord_builder import errors
     from tfrecord_builder.audio import frontend

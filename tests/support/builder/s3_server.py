@@ -1,4 +1,4 @@
-"""An S3 server of moto on this machine, which s3:// connects to."""
+"""Runs moto's S3 server on this machine; s3:// paths connect to this server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def run():
         s3_store._make_client.cache_clear()
         client = s3_store.connect()
         client.create_bucket(Bucket="bucket")
-        empty(client)
+        for key in list_keys(client):  # moto keeps the objects of earlier servers in this process
+            client.delete_object(Bucket="bucket", Key=key)
         yield client
     s3_store._make_client.cache_clear()
     running.stop()
@@ -68,17 +69,10 @@ def answer_all(status: int):
 
 
 def clear_settings(patch) -> None:
-    """Removes what the user of this machine has set for stores and proxies."""
+    """Removes the user's environment variables for object stores and proxies."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "S3_")) or name.lower().endswith("_proxy"):
             patch.delenv(name)
-
-
-def empty(client) -> None:
-    """Removes the objects of servers that this process had before, which moto keeps."""
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket="bucket"):
-        for each in page.get("Contents", ()):
-            client.delete_object(Bucket="bucket", Key=each["Key"])
 
 
 def put(client, key: str, content: bytes = b"x") -> str:
@@ -96,14 +90,15 @@ def upload(client, directory, prefix: str) -> str:
     return f"{BUCKET}/{prefix}"
 
 
-def list_keys(client, prefix: str) -> list[str]:
-    """Returns the keys below a prefix, without it."""
-    found = client.list_objects_v2(Bucket="bucket", Prefix=f"{prefix}/").get("Contents", [])
-    return [each["Key"].removeprefix(f"{prefix}/") for each in found]
+def list_keys(client, folder: str = "") -> list[str]:
+    """Returns all keys or, if `folder` is set, the keys in the folder, relative to it."""
+    prefix = f"{folder}/" if folder else ""
+    found = client.list_objects_v2(Bucket="bucket", Prefix=prefix).get("Contents", [])
+    return [each["Key"].removeprefix(prefix) for each in found]
 
 
 def watch_requests(caplog):
-    """Returns a function that returns method and key of each request since its last call."""
+    """Returns a function that returns the method and key of each request since the function's last call."""
     caplog.set_level("INFO", "werkzeug")
 
     def take():

@@ -1,4 +1,4 @@
-"""Archives of a few bytes and corpora made of them, for the tests of downloading."""
+"""Tiny archives, and corpora that consist of them, for tests of downloading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hard_link(name: str, target: str) -> tuple:
 
 
 def pack(*entries) -> bytes:
-    """Returns a .tar.gz of entries, or of (name, content) pairs; the same ones give the same bytes."""
+    """Returns a .tar.gz file with entries or (name, content) pairs; equal entries produce equal bytes."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
         for first, content in entries:

@@ -1,4 +1,4 @@
-"""Directories of noise and room impulse responses, for the tests of augmentation."""
+"""Makes directories with noises and room impulse responses, for tests of augmentation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def noise(num_samples: int, seed: int = 0, level: float = 0.1) -> np.ndarray:
 
 
 def make_folders(directory: pathlib.Path) -> dict[str, str]:
-    """Writes two impulse responses, two noises and a file that is neither; returns the settings for them."""
+    """Writes two impulse responses, two noises and a text file; returns the flags for their directories."""
     rate, rir = small_corpora.SAMPLE_RATE, np.zeros(800, np.float32)
     rir[[100, 400]] = [0.8, 0.3]
     for name in ("hall1.wav", os.path.join("far", "my room (2).wav")):
@@ -29,7 +29,7 @@ def make_folders(directory: pathlib.Path) -> dict[str, str]:
 
 
 def find_sources(**folders) -> copies.Sources:
-    """Returns the sources of directories."""
+    """Returns the noises and impulse responses in the directories."""
     num_copies = 1 if any(folders.values()) else 0
     config = augmentation_config.AugmentationConfig(**folders, augmented_copies=num_copies)
     return copies.find_sources(config)

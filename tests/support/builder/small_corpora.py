@@ -1,4 +1,4 @@
-"""Corpora of a few seconds in their true layouts, for the tests of the builder."""
+"""Makes corpora of a few seconds, some in the layouts of published corpora, for tests of the builder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ SAMPLE_RATE = 16000
 
 
 def tone(seconds: float, hz: float = 440.0, level: float = 0.3, sample_rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Returns float32 [num_samples]."""
-    return (level * np.sin(2 * np.pi * hz * np.arange(int(seconds * sample_rate)) / sample_rate)).astype(
-        np.float32
-    )
+    """Returns a sine, float32 [num_samples]."""
+    times = np.arange(int(seconds * sample_rate)) / sample_rate
+    return (level * np.sin(2 * np.pi * hz * times)).astype(np.float32)
 
 
 def write_audio(path, samples, sample_rate: int = SAMPLE_RATE, **options) -> str:
@@ -33,7 +32,7 @@ def write_text(path, content: str) -> str:
 
 
 def make_vocabularies(*training: labelling.Labels) -> vocabularies.Vocabularies:
-    """Returns the vocabularies of a train split of syllables."""
+    """Returns the vocabularies of a train split with these labels."""
     collector = vocabularies.Collector(labelling.LabelConfig())
     for found in training:
         collector.add(found, "train")
@@ -44,7 +43,7 @@ SENTENCES = ("一下", "你好", "今天天气很好", "北京", "谢谢")
 
 
 def make_manifest_corpus(directory, num_train: int = 6, num_dev: int = 2, prefix: str = "u") -> str:
-    """Writes half-second tones whose transcripts go round SENTENCES; the speakers are a and b."""
+    """Writes half-second tones; the transcripts are SENTENCES in turn, and the speakers a and b alternate."""
     lines = ["id\taudio\tspeaker\ttext\tpinyin\tsplit"]
     for i in range(num_train + num_dev):
         name = f"{prefix}{i:02d}"
@@ -56,16 +55,15 @@ def make_manifest_corpus(directory, num_train: int = 6, num_dev: int = 2, prefix
 
 
 def make_text_corpus(directory) -> str:
-    """Writes three training sentences and one to develop on."""
-    write_text(
-        os.path.join(directory, "train.tsv"), "hanzi\tpinyin\n你好\tni3 hao3\n谢谢\txie4 xie5\n好\thao4\n"
-    )
+    """Writes three sentences in train and one in dev."""
+    train = "hanzi\tpinyin\n你好\tni3 hao3\n谢谢\txie4 xie5\n好\thao4\n"
+    write_text(os.path.join(directory, "train.tsv"), train)
     write_text(os.path.join(directory, "dev.tsv"), "hanzi\tpinyin\n你谢\tni3 xie4\n")
     return str(directory)
 
 
 def make_punctuated_corpus(directory) -> str:
-    """Writes ten training paragraphs and two to develop on; the last of each has no final mark."""
+    """Writes ten paragraphs in train and two in dev; the last one of each has no final punctuation mark."""
     sentences = [f"“第{number}次，我很高兴！”他说：真的吗？是的。" for number in "一二三四五六七八"]
     paragraphs = "\n".join([*sentences, "标题", "很好，我喜欢"])
     write_text(os.path.join(directory, "train.txt"), f"{paragraphs}\n")
@@ -85,7 +83,7 @@ def make_thchs30_corpus(directory) -> str:
 
 
 def make_aishell1_corpus(directory) -> str:
-    """Writes a recording a split; that of the test split has no transcript."""
+    """Writes one recording per split; the one in test has no transcript."""
     names = {"train": ("S0002", "W0122"), "dev": ("S0724", "W0121"), "test": ("S0764", "W0121")}
     for split, (speaker, number) in names.items():
         write_audio(os.path.join(directory, "wav", split, speaker, f"BAC009{speaker}{number}.wav"), tone(0.5))

@@ -1,4 +1,4 @@
-"""Data directories of a few records that a tiny model can learn: each token has its own mel bin."""
+"""Makes small data directories from which a tiny model can learn, because each token has its own mel bin."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_data(
     feature_mean: float = 1.0,
     change=lambda record: record,
 ) -> dataset_info.DatasetInfo:
-    """Writes a data directory; utterance i of a split has 1 + i % 3 tokens. `change` can spoil its record."""
+    """Writes a data directory; utterance i of a split has 1 + i % 3 tokens. `change` may alter records."""
     os.makedirs(path)
     tokens.save(os.path.join(path, dataset_info.TOKENS_FILE))
     CHARACTERS.save(os.path.join(path, dataset_info.CHARACTERS_FILE))
@@ -91,7 +91,7 @@ def make_records(
 
 
 def without_words(record: schema.Record) -> schema.Record:
-    """Returns a record as the builder's copies without words have them: with features, but no labels."""
+    """Returns a record like those of the builder's wordless copies: it has features, but no labels."""
     texts = {"transcript": "", "pronunciation": "", "token_ids": [], "character_ids": []}
     return dataclasses.replace(record, utterance_id=f"{record.utterance_id}~wordless-noise", **texts)
 

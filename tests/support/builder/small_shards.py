@@ -1,4 +1,4 @@
-"""Shards of items that a test makes up."""
+"""Assigns items to shards, and runs units of work."""
 
 from __future__ import annotations
 

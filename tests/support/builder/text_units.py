@@ -1,4 +1,4 @@
-"""Units whose files hold a text, for tests of engines."""
+"""Units of work that write a text to a file, for tests of engines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfrecord_builder.building import resumable
 
 @dataclasses.dataclass(frozen=True)
 class TextUnit:
-    """A unit of one utterance; "reject", "refuse" and "break" are what its writer does."""
+    """A unit with one utterance; the texts "reject", "refuse", "break" and "overflow" let the writer fail."""
 
     file: str
     text: str = "one"

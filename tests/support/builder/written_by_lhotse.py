@@ -1,8 +1,8 @@
-"""Writes recordings into a directory, and manifests of them by Lhotse itself; for test_lhotse_itself.
+"""Writes recordings to a directory, and lets Lhotse write manifests of them, for test_lhotse_itself.
 
 cuts/cuts_train.jsonl.gz, list/cuts.json                     the same cuts
-pairs/x_{recordings,supervisions}_{train,dev}.jsonl.gz       train at 0.9 of the speed
-audio.npz                    what Lhotse loads of each utterance that is to be read: the mean of its channels
+pairs/x_{recordings,supervisions}_{train,dev}.jsonl.gz       train at 0.9 times the speed
+audio.npz                    samples that Lhotse loads for each accepted utterance: the mean of its channels
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RATE = 16000
 
 
 def write_recording(directory: str, name: str, num_channels: int) -> lhotse.Recording:
-    """Writes 4 s, in which every moment and every channel sounds different."""
+    """Writes four seconds of sound that differs between any two moments and any two channels."""
     time = np.arange(4 * RATE) / RATE
     channels = [np.sin(2 * np.pi * (300 * (i + 1) * time + 200 * time**2)) for i in range(num_channels)]
     path = os.path.join(directory, f"{name}.wav")
@@ -46,7 +46,7 @@ def load(cut) -> np.ndarray:
 
 
 def make_cuts(mono, stereo, three):
-    """Returns the cuts, and the samples of their utterances that are to be read."""
+    """Returns the cuts, and the samples of the utterances that the builder must accept."""
     plain = make_cut("plain", mono, start=0.5, duration=2.0)
     read = {
         each.id: each
@@ -73,7 +73,7 @@ def make_cuts(mono, stereo, three):
     padded = plain.pad(duration=3.0, direction="both").with_id("padded")
     samples["padded"] = load(padded)[RATE // 2 : -RATE // 2]
     low = plain.resample(8000).with_id("low")
-    samples["low"] = load(plain)  # to load the cut itself Lhotse would need torchaudio
+    samples["low"] = load(plain)  # Lhotse would need torchaudio to load the resampled cut
     path = mono.sources[0].source
     piped = make_cut("piped", make_piped(f"cat {path}"), start=1.0, duration=2.0)
     samples["piped"] = load(piped)

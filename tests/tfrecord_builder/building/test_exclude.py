@@ -2,15 +2,14 @@
 
 import hashlib
 
+import built_data
 import pytest
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
-from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building import builder, listing
 from tfrecord_builder.data import recordings, vocabulary
-from tfrecord_builder.labels import labelling, subwords
+from tfrecord_builder.labels import subwords
 
 SUSPECTS = (  # the columns of align --corpus_dir
     "id\taudio\tstart\tduration\tscore\tfault\ttext\theard\twords\n"
@@ -25,13 +24,10 @@ def corpus(tmp_path):
     return small_corpora.make_manifest_corpus(tmp_path / "in")
 
 
-def build(corpus, output_dir, table="", layout="manifest", **options):
+def build(corpus_dir, output_dir, table, **flags):
     """Builds a corpus without the utterances in a table; returns dataset_info."""
-    exclude = small_corpora.write_text(output_dir.parent / "suspects.tsv", table) if table else ""
-    usual = dict(corpus=layout, corpus_dir=(str(corpus),), output_dir=str(output_dir), exclude=exclude)
-    augmentation = options.pop("augmentation", builder.PLAIN)
-    config = builder.BuildConfig(**usual, num_workers=1, num_shards=1, **options)
-    return builder.build(config, frontend.FrontendConfig(), augmentation)
+    exclude = small_corpora.write_text(output_dir.parent / "suspects.tsv", table)
+    return built_data.build(corpus_dir, output_dir, exclude=exclude, num_shards=1, **flags)
 
 
 def ids(output_dir, split="train"):
@@ -42,8 +38,7 @@ def ids(output_dir, split="train"):
 
 
 def test_excluded_utterances_and_their_copies_are_left_out_and_counted(tmp_path, corpus, caplog):
-    faster = augmentation_config.AugmentationConfig(speed_perturb_factors=(1.0, 1.1))
-    info = build(corpus, tmp_path / "out", SUSPECTS, max_rejected=0.0, augmentation=faster)
+    info = build(corpus, tmp_path / "out", SUSPECTS, max_rejected=0.0, speed_perturb_factors=(1.0, 1.1))
     names = [f"u0{i}" for i in (0, 1, 3, 4, 5)]
     assert ids(tmp_path / "out") == sorted([*names, *(f"{name}~speed1.1" for name in names)])
     assert ids(tmp_path / "out", "dev") == ["u07"]
@@ -65,14 +60,8 @@ def test_excluded_utterances_are_not_in_the_text_of_subwords(tmp_path, corpus, m
     def stop():
         raise errors.UserError("stop")
 
-    config = dict(corpus_dir=(corpus,), output_dir=str(tmp_path / "out"), num_workers=1)
-    exclude = small_corpora.write_text(tmp_path / "suspects.tsv", SUSPECTS)
     with pytest.raises(errors.UserError, match="stop"):
-        builder.build(
-            builder.BuildConfig(**config, exclude=exclude),
-            frontend.FrontendConfig(),
-            label_config=labelling.LabelConfig(token_type="bpe"),
-        )
+        build(corpus, tmp_path / "out", SUSPECTS, token_type="bpe")
     assert texts == ["一下", "你好", "北京", "谢谢", "一下"]
 
 
@@ -93,7 +82,7 @@ def test_unknown_ids_are_named_in_a_warning(tmp_path, corpus, caplog):
 
 def test_sentences_of_a_text_corpus_are_excluded(tmp_path):
     corpus = small_corpora.make_text_corpus(tmp_path / "news")
-    info = build(corpus, tmp_path / "out", "id\nnews-train-3\n", layout="text")
+    info = build(corpus, tmp_path / "out", "id\nnews-train-3\n", corpus="text")
     assert ids(tmp_path / "out") == ["news-train-2", "news-train-4"]
     assert info.num_rejected == 1
 
@@ -121,9 +110,8 @@ def test_an_empty_or_missing_table_is_refused(tmp_path):
 
 def test_a_table_with_all_utterances_is_refused(tmp_path, corpus):
     table = "id\n" + "".join(f"u0{i}\n" for i in range(8))
-    with pytest.raises(
-        errors.UserError, match="^--exclude: the file excludes all utterances in .*/in; check"
-    ):
+    message = "^--exclude: the file excludes all utterances in .*/in; check"
+    with pytest.raises(errors.UserError, match=message):
         build(corpus, tmp_path / "out", table)
 
 
@@ -132,8 +120,6 @@ def test_another_table_does_not_continue_a_build(tmp_path, corpus, monkeypatch):
         patch.setattr(builder.summary, "write", lambda *_: exec("raise KeyboardInterrupt"))
         with pytest.raises(KeyboardInterrupt):
             build(corpus, tmp_path / "out", "id\nu02\n")
-    with pytest.raises(
-        errors.UserError, match="interrupted build with a different corpus or different flags"
-    ):
+    with pytest.raises(errors.UserError, match="interrupted build with a different corpus or different flag"):
         build(corpus, tmp_path / "out", "id\tnote\nu02\tnoise\n")
     assert build(corpus, tmp_path / "out", "id\nu02\n").num_rejected == 1

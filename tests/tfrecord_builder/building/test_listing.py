@@ -1,23 +1,23 @@
-"""Corpora in the catalog, and what workers have of them: the same data, errors and warnings on any engine."""
+"""Lists corpora in the catalog; data, errors and warnings are the same on every engine."""
 
 import collections
 import logging
 import os
 
+import built_data
 import corpus_trees
 import pytest
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder, catalog, chunks, listing
+from tfrecord_builder.building import catalog, chunks, listing
 from tfrecord_builder.building.engines import dispatch, local_engine
 from tfrecord_builder.data import manifest
 
 
 @pytest.fixture(autouse=True)
 def _engine(monkeypatch):
-    """Lets the local engine, with one worker, stand for a cluster."""
+    """Replaces the Ray engine by the local engine with one worker."""
     monkeypatch.setitem(dispatch.ENGINES, "ray", lambda runner, _: local_engine.open_engine(runner, 1))
 
 
@@ -27,16 +27,10 @@ def listed(tmp_path):
         yield opened
 
 
-def _contents(directory):
-    return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
-
-
-def _build(output_dir, corpus_dirs, corpus="manifest", **options):
-    """Builds into a directory; returns its files."""
-    dirs = tuple(map(str, corpus_dirs))
-    usual = dict(corpus=corpus, corpus_dir=dirs, output_dir=str(output_dir), num_shards=2)
-    builder.build(builder.BuildConfig(**usual, **options), frontend.FrontendConfig())
-    return _contents(output_dir)
+def _build(output_dir, corpus_dirs, **flags):
+    """Builds a data directory; returns {name: content} of its files."""
+    built_data.build(corpus_dirs, output_dir, num_shards=2, **flags)
+    return {name: (output_dir / name).read_bytes() for name in sorted(os.listdir(output_dir))}
 
 
 def _make_two_corpora(directory):
@@ -47,7 +41,7 @@ def test_every_published_file_has_the_bytes_of_the_local_build(tmp_path):
     corpus = small_corpora.make_manifest_corpus(tmp_path / "in", num_train=12, num_dev=3)
     small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", 0 * small_corpora.tone(0.5))
     os.remove(tmp_path / "in" / "audio" / "u05.wav")
-    expected = _build(tmp_path / "local", [corpus], num_workers=1, max_rejected=0.5)
+    expected = _build(tmp_path / "local", [corpus], max_rejected=0.5)
     assert len(expected) == 14  # 2 splits x 2 shards with their items, and six files
     assert _build(tmp_path / "engine", [corpus], runner="ray", max_rejected=0.5) == expected
 
@@ -59,9 +53,9 @@ def test_workers_do_not_read_the_corpus(tmp_path, monkeypatch):
         return label_corpus(*arguments)
 
     label_corpus = chunks.label_corpus
-    monkeypatch.setattr(listing, "_LIST_SIZE", 4)  # three lists, of which one has utterances of both
+    monkeypatch.setattr(listing, "_LIST_SIZE", 4)  # three lists; one has utterances of both corpora
     corpora = _make_two_corpora(tmp_path / "in")
-    expected = _build(tmp_path / "local", corpora, num_workers=1, dev_fraction=0.2)
+    expected = _build(tmp_path / "local", corpora, dev_fraction=0.2)
     monkeypatch.setattr(chunks, "label_corpus", remove_and_label)
     assert _build(tmp_path / "engine", corpora, runner="ray", dev_fraction=0.2) == expected
 
@@ -73,7 +67,7 @@ def _break(corpora, problem):
         corpora[1] += "-missing"
     elif problem == "a duplicate directory":
         corpora[1] = corpora[0]
-    else:  # of both directories; and an error that comes later
+    else:  # in two directories, followed by another error
         names = {"a duplicate id": ("x", "x"), "an empty id": ("x", "")}[problem]
         for corpus, name in zip(corpora, names):
             with open(os.path.join(corpus, "manifest.tsv"), "a", encoding="utf-8") as file:
@@ -101,7 +95,7 @@ def test_a_warning_of_a_reader_is_logged_once(tmp_path, caplog):
     corpus_trees.make_lhotse_corpus(tmp_path / "in")
     for name in ("musan_cuts.jsonl.gz", "noise_cuts.jsonl.gz"):
         corpus_trees.write_gzip(tmp_path / "in" / name, "")
-    _build(tmp_path / "out", [tmp_path / "in"], "lhotse", runner="ray", max_rejected=1.0)
+    _build(tmp_path / "out", [tmp_path / "in"], corpus="lhotse", runner="ray", max_rejected=1.0)
     assert caplog.text.count("ignored unknown files: musan_cuts.jsonl.gz, noise_cuts.jsonl.gz") == 1
 
 
@@ -111,7 +105,7 @@ def _make(name, speaker, text):
 
 
 def _fill(listed, rows):
-    """Adds (id, speaker, text) as recordings of train; without a speaker (None) as sentences of text."""
+    """Adds (id, speaker, text) rows to train: recordings or, if the speaker is None, sentences of a text."""
     listed.add_list(_make(*row) for row in rows)
 
 
@@ -160,7 +154,7 @@ def test_a_single_utterance_stays_in_train(listed):
     assert _dev(listed, 0.5) == []
 
 
-@pytest.mark.parametrize("speaker", ["", "corpus/"])  # the latter of one of several directories
+@pytest.mark.parametrize("speaker", ["", "corpus/"])  # "corpus/" if there are several corpus directories
 def test_utterances_of_unknown_speakers_are_chosen_one_by_one(listed, caplog, speaker):
     _fill(listed, [(f"u{i}", speaker, "你") for i in range(100)])
     assert len(_dev(listed, 0.07)) == 7

@@ -1,4 +1,4 @@
-"""Data for the punctuation model, and the text as written in data with recordings."""
+"""Data for the punctuation model, and written text in data with recordings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,8 @@ import pytest
 import small_corpora
 import tensorflow as tf
 
-from tfrecord_builder import errors, show, verify
-from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder
-from tfrecord_builder.data import dataset_info, marks, schema, vocabulary
-from tfrecord_builder.labels import labelling, vocabularies
+from tfrecord_builder import show, verify
+from tfrecord_builder.data import dataset_info, marks, vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -24,15 +21,9 @@ def data_dir(tmp_path_factory):
     return built_data.make_punctuated(tmp_path_factory.mktemp("punctuated"))
 
 
-def _records(data_dir, split):
-    info = dataset_info.DatasetInfo.load(data_dir)
-    serialized = [record for path in info.shard_paths(data_dir, split) for record in built_data.read(path)]
-    return list(schema.parse_records(serialized, with_marks=True))
-
-
 def test_records_have_characters_and_marks_but_no_tokens(data_dir):
-    records = {record["utterance_id"].decode(): record for record in _records(data_dir, "dev")}
-    first = records["paragraphs-dev-1"]
+    records = built_data.parse(data_dir, "dev", with_marks=True)
+    (first,) = [record for record in records if record["utterance_id"] == b"paragraphs-dev-1"]
     assert first["transcript"].decode() == "两只是的第三次我很高"
     assert first["num_tokens"] == 0 and first["pronunciation"] == b""
     assert first["num_marks"] == first["num_characters"] == 10
@@ -40,9 +31,8 @@ def test_records_have_characters_and_marks_but_no_tokens(data_dir):
     assert joined == "两只，是的。第三次，我很高"
     assert first["written"].decode() == "2只，是的。第3次，我很高"
     characters = vocabulary.Vocabulary.load(f"{data_dir}/characters.txt")
-    assert (
-        "".join(characters.decode(first["character_ids"])) == "<unk><unk>是的第三次我很高"
-    )  # 两 and 只 are not in train
+    decoded = "".join(characters.decode(first["character_ids"]))
+    assert decoded == "<unk><unk>是的第三次我很高"  # 两 and 只 are not in train
 
 
 def test_the_description_counts_marks_and_characters(data_dir):
@@ -63,10 +53,7 @@ def test_verify_and_show_know_such_data(data_dir, capsys):
 
 @pytest.mark.parametrize(
     "mark_ids, problem",
-    [
-        ([0] * 9 + [8], "mark_ids contains 8, expected 0 to 7"),
-        ([0], "number of marks is 1, expected 10"),
-    ],
+    [([0] * 9 + [8], "mark_ids contains 8, expected 0 to 7"), ([0], "number of marks is 1, expected 10")],
 )
 def test_wrong_marks_are_found(data_dir, tmp_path, capsys, mark_ids, problem):
     copy = shutil.copytree(data_dir, tmp_path / "copy")
@@ -85,45 +72,24 @@ def test_the_number_of_workers_changes_nothing(data_dir, tmp_path):
         assert path.read_bytes() == pathlib.Path(other, path.name).read_bytes(), path.name
 
 
-def _build(directory, **options):
-    labels = labelling.LabelConfig(**{k: options.pop(k) for k in ("token_type",) if k in options})
-    saved = {k: options.pop(k) for k in ("vocabulary_dir",) if k in options}
-    features = frontend.FrontendConfig(**{k: options.pop(k) for k in ("sample_rate",) if k in options})
-    config = builder.BuildConfig(output_dir=str(directory / "out"), num_workers=1, **options)
-    plain, saved = builder.PLAIN, vocabularies.VocabularyConfig(**saved)
-    return builder.build(config, features, plain, labels, saved)
-
-
 def test_a_model_directory_without_tokens_lends_its_characters(tmp_path):
     small_corpora.write_text(tmp_path / "model" / "config.json", '{"token_type": "syllable"}')
     vocabulary.Vocabulary.build(["次我"]).save(str(tmp_path / "model" / "characters.txt"))
     small_corpora.write_text(tmp_path / "corpus" / "dev.txt", "我次，是。\n")
-    options = dict(corpus="punctuated", corpus_dir=(str(tmp_path / "corpus"),))
-    info = _build(tmp_path, vocabulary_dir=str(tmp_path / "model"), **options)
+    flags = dict(corpus="punctuated", vocabulary_dir=str(tmp_path / "model"))
+    info = built_data.build(tmp_path / "corpus", tmp_path / "out", **flags)
     assert info.splits["dev"].unknown_characters == 1
     tokens = vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt"))
     assert tokens.tokens == ("<unk>",)
-
-
-@pytest.mark.parametrize(
-    "options, reason",
-    [
-        (dict(token_type="bpe"), "--token_type=bpe does not support --corpus=punctuated, in which each char"),
-        (dict(sample_rate=8000), "--corpus=punctuated: a text corpus has no audio features; leave out"),
-    ],
-)
-def test_flags_for_recordings_are_refused(tmp_path, options, reason):
-    corpus_dir = small_corpora.make_punctuated_corpus(tmp_path / "in")
-    with pytest.raises(errors.UserError, match=reason):
-        _build(tmp_path, corpus="punctuated", corpus_dir=(corpus_dir,), **options)
 
 
 def test_a_recording_keeps_its_written_text_only_if_it_has_marks(tmp_path):
     small_corpora.write_audio(tmp_path / "in" / "a.wav", small_corpora.tone(1.0))
     lines = ["id\taudio\ttext", "u1\ta.wav\t你好，2个。", "u2\ta.wav\t你好 2.5"]
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", "\n".join(lines))
-    _build(tmp_path, corpus_dir=(str(tmp_path / "in"),))
-    written = {r["utterance_id"]: r["written"].decode() for r in _records(str(tmp_path / "out"), "train")}
+    built_data.build(tmp_path / "in", tmp_path / "out")
+    records = built_data.parse(tmp_path / "out", "train", with_marks=True)
+    written = {record["utterance_id"]: record["written"].decode() for record in records}
     assert written == {b"u1": "你好，2个。", b"u2": ""}
     assert verify.verify(str(tmp_path / "out"), 2, 1)
     items = "".join(path.read_text("utf-8") for path in (tmp_path / "out").glob("*.jsonl"))

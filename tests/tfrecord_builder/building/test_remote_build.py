@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 
+import built_data
 import paths
 import pytest
 import s3_server
@@ -15,8 +16,7 @@ import small_records
 
 from estimator_asr.experiment import experiment, training_config
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder, listing, output_directory, shard_writer
+from tfrecord_builder.building import listing, output_directory, shard_writer
 from tfrecord_builder.building.engines import dispatch, local_engine
 from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import files
@@ -26,26 +26,20 @@ BUCKET = s3_server.BUCKET
 
 @pytest.fixture(scope="module", autouse=True)
 def store():
-    """A client of a new server with an empty bucket, which s3:// connects to."""
+    """Returns a client of a new server with an empty bucket; s3:// paths connect to this server."""
     with s3_server.run() as client:
         yield client
 
 
 @pytest.fixture
 def put(store):
-    """A function (key, bytes) that stores an object and returns its path."""
+    """Returns a function of a key and bytes that stores an object and returns its path."""
     return lambda key, content=b"x": s3_server.put(store, key, content)
-
-
-@pytest.fixture
-def requests(caplog):
-    """A function that returns method and key of each request since its last call."""
-    return s3_server.watch_requests(caplog)
 
 
 @pytest.fixture(scope="module")
 def corpora(store, tmp_path_factory):
-    """The directory of a corpus, local and in the store; two recordings are unusable."""
+    """Returns the local and the remote directory of a corpus with two unusable recordings."""
     here = small_corpora.make_manifest_corpus(tmp_path_factory.mktemp("corpora") / "in", 10, 3)
     os.remove(os.path.join(here, "audio", "u02.wav"))
     small_corpora.write_text(os.path.join(here, "audio", "u04.wav"), "")
@@ -54,7 +48,7 @@ def corpora(store, tmp_path_factory):
 
 @pytest.fixture
 def written(monkeypatch):
-    """Builds without other processes; the names of the shards that are written."""
+    """Runs units of work in this process; returns the list of the files that they have written."""
     names = []
 
     def work_here(num_workers, task, units, on_progress):
@@ -66,14 +60,12 @@ def written(monkeypatch):
     return names
 
 
-def _build(corpus, output_dir, **options):
-    usual = dict(num_shards=2, max_rejected=0.5)
-    config = builder.BuildConfig(corpus_dir=(corpus,), output_dir=output_dir, **{**usual, **options})
-    return builder.build(config, frontend.FrontendConfig())
+def _build(corpus, output_dir, **flags):
+    return built_data.build(corpus, output_dir, **{"num_shards": 2, "max_rejected": 0.5, **flags})
 
 
 def _without_places(info):
-    """Returns the info without the hashes of files that have paths of recordings."""
+    """Returns the info without the hashes of files that contain paths of recordings."""
     splits = {
         name: dataclasses.replace(
             split, shards=tuple(dataclasses.replace(shard, items_sha256="") for shard in split.shards)
@@ -96,9 +88,7 @@ def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_p
         content = (tmp_path / "out" / name).read_bytes()
         with files.open_binary(f"{BUCKET}/data/{name}") as file:
             stored_bytes = file.read()
-        if name.endswith(
-            (".jsonl", ".html", "info.json", "rejected.tsv")
-        ):  # which tell the recordings' places
+        if name.endswith((".jsonl", ".html", "info.json", "rejected.tsv")):  # contain paths of recordings
             assert stored_bytes.count(b"\n") == content.count(b"\n")
         else:
             assert stored_bytes == content, name
@@ -106,7 +96,7 @@ def test_a_build_in_a_store_has_the_bytes_of_one_on_a_disk(corpora, store, tmp_p
 
 @pytest.fixture
 def engine(monkeypatch):
-    """The name of an engine that works as a cluster does, in this process."""
+    """Returns the name of an engine that works like a cluster, but in this process."""
     monkeypatch.setitem(dispatch.ENGINES, "ray", local_engine.open_engine)
     return "ray"
 

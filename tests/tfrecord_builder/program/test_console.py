@@ -83,7 +83,4 @@ def test_a_flag_file_missing_here_is_read_from_the_installation(monkeypatch, tmp
     argv = ["tfrecord-builder", "build", "--flagfile=flags/demo/build.flags", "--flagfile=mine.flags"]
     monkeypatch.setattr(sys, "argv", argv)
     builder.main()
-    assert argv[1:] == [
-        "--flagfile=/usr/share/estimator_asr/flags/demo/build.flags",
-        "--flagfile=mine.flags",
-    ]
+    assert argv[1:] == ["--flagfile=/usr/share/estimator_asr/flags/demo/build.flags", "--flagfile=mine.flags"]

@@ -119,11 +119,7 @@ def test_a_flag_file_sets_flags_unless_it_follows_two_dashes(tmp_path):
 
 
 def test_a_flag_file_without_a_name_is_refused():
-    assert run("--flagfile", takes_words=True) == (
-        1,
-        "",
-        "error: --flagfile with no argument; see --help\n",
-    )
+    assert run("--flagfile", takes_words=True) == (1, "", "error: --flagfile with no argument; see --help\n")
 
 
 def test_a_closed_pipe_is_not_an_error():

@@ -85,13 +85,14 @@ def check(
         text = "labels and features were not checked, because a vocabulary is missing or damaged"
         yield Problem(FILES, data_dir, text)
     with contextlib.closing(sqlite3.connect("")) as database:
-        places = _Places(database)
+        database.execute("PRAGMA journal_mode = OFF")
+        database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
         for shard in info.shards:
             path = os.path.join(data_dir, shard.file)
             try:
                 with files.open_binary(path) as file:
                     reader = stored_records.RecordFile(file)
-                    yield from _check_shard(reader, path, shard, expected, places, advance)
+                    yield from _check_shard(reader, path, shard, expected, database, advance)
             except OSError as error:
                 yield _unreadable(path, error, "shard")
 
@@ -114,7 +115,7 @@ def _check_shard(
     path: str,
     shard: dataset_info.ShardInfo,
     expected: Optional[stored_records.RecordSpec],
-    places: _Places,
+    database: sqlite3.Connection,
     advance: Callable[[int], object],
 ) -> Iterator[Problem]:
     num_records, is_complete = 0, True
@@ -125,7 +126,7 @@ def _check_shard(
             consequence = "" if is_complete else "; the records after it cannot be read"
             yield Problem(DAMAGED, path, f"{locate(raw)}: {raw.problem}{consequence}")
         elif expected:
-            for text in _check_record(raw, path, expected, places):
+            for text in _check_record(raw, path, expected, database):
                 yield Problem(WRONG, path, f"{locate(raw)}: {text}")
         advance(reader.num_bytes - raw.offset)
     sha256 = reader.finish()
@@ -139,33 +140,22 @@ def _check_shard(
 
 
 def _check_record(
-    raw: stored_records.RawRecord, path: str, expected: stored_records.RecordSpec, places: _Places
+    raw: stored_records.RawRecord,
+    path: str,
+    expected: stored_records.RecordSpec,
+    database: sqlite3.Connection,
 ) -> Iterator[str]:
+    """Yields the problems in a record; stores its id on disk, because there may be millions of ids."""
     try:
         record = stored_records.read_record(raw.data, expected)
     except stored_records.DamagedRecordError as problem:
         yield str(problem)
         return
     yield from stored_records.problems(record, expected)
-    first = places.add(record.utterance_id, f"record {raw.number} of {os.path.basename(path)}")
-    if first:
+    row = (record.utterance_id, f"record {raw.number} of {os.path.basename(path)}")
+    if not database.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", row).rowcount:
+        (first,) = database.execute("SELECT place FROM places WHERE id = ?", row[:1]).fetchone()
         yield f"utterance id is already used by {first}; ids must be unique"
-
-
-class _Places:
-    """The place where each utterance id first occurs; kept on disk, because there may be millions of ids."""
-
-    def __init__(self, database: sqlite3.Connection):
-        self._database = database
-        self._database.execute("PRAGMA journal_mode = OFF")
-        self._database.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID")
-
-    def add(self, utterance_id: str, place: str) -> Optional[str]:
-        """Returns the place of an earlier record with this id, or stores the place and returns None."""
-        row = (utterance_id, place)
-        if self._database.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", row).rowcount:
-            return None
-        return self._database.execute("SELECT place FROM places WHERE id = ?", row[:1]).fetchone()[0]
 
 
 def _check_sha256(path: str, sha256: str, expected: str) -> Iterator[Problem]:

@@ -72,10 +72,7 @@ def _set(feature, value):
             lambda f: f["num_frames"].int64_list.value.append(1),
             "num_frames has 2 int64_list values, expected 1",
         ),
-        (
-            lambda f: f["transcript"].bytes_list.value.pop(),
-            "transcript has 0 bytes_list values, expected 1",
-        ),
+        (lambda f: f["transcript"].bytes_list.value.pop(), "transcript has 0 bytes_list values, expected 1"),
         (lambda f: f["speaker"].bytes_list.value.__setitem__(0, b"a\xff"), "speaker: byte 1 is not UTF-8"),
         (lambda f: _set(f["num_frames"], 47), "fbank has 7680 bytes, expected 7520 for 47 frames of 80"),
         (lambda f: _set(f["num_frames"], 0), "fbank has 7680 bytes, expected 0 for 0 frames"),
