@@ -49,10 +49,8 @@ def test_a_list_that_is_damaged_is_refused(listed, tmp_path):
     (only,) = listed.lists()
     path = tmp_path / only.file
     path.write_bytes(path.read_bytes().replace(b"/b.wav", b"/c.wav"))
-    with pytest.raises(
-        errors.UserError,
-        match="00000.listed has changed .*: its sha256 is .*, expected .*. Check the disk or",
-    ):
+    message = "00000.listed has changed .*: its sha256 is .*, expected .*. Check the disk or"
+    with pytest.raises(errors.UserError, match=message):
         list(only.read(str(tmp_path)))
 
 
@@ -66,10 +64,8 @@ def test_a_duplicate_id_is_refused(listed, sizes):
 
 @pytest.mark.parametrize("name", ["", "a\tb", "a\nb", "a\r"])
 def test_an_id_with_separators_is_refused(listed, name):
-    message = re.escape(
-        f"{name!r} is not a valid utterance id. Ids must not be empty or contain tabs or line breaks"
-    )
-    with pytest.raises(errors.UserError, match=message):
+    message = f"{name!r} is not a valid utterance id. Ids must not be empty or contain tabs or line breaks"
+    with pytest.raises(errors.UserError, match=re.escape(message)):
         listed.add_list([_utterance(name)])
 
 
@@ -88,7 +84,7 @@ def test_rejected_utterances_and_reasons(listed):
     for name, syllable in (("y", "hao9"), ("z", "nh1"), ("c", "hao9")):
         listed.reject([(name, "dev", f"pinyin has an unknown syllable: {syllable}", None)])
     assert listed.reasons()[0] == ("pinyin has an unknown syllable", 3)
-    assert listed.count_candidates() == 6  # two items, and four that never were
+    assert listed.count_candidates() == 6  # two items, and four utterances that never became items
 
 
 def test_shared_sentences_of_splits_are_counted(listed):

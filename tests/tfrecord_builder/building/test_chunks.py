@@ -5,12 +5,12 @@ import os
 import pathlib
 import pickle
 
+import built_data
 import pytest
 import small_corpora
 import small_shards
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
 from tfrecord_builder.audio.augmentation import augmentation_config, copies
 from tfrecord_builder.building import builder, catalog, chunks, listing, sharding
 from tfrecord_builder.building.engines import tasks
@@ -26,7 +26,7 @@ def _small_chunks(monkeypatch):
 
 @pytest.fixture
 def listed(tmp_path):
-    """Lists of seven utterances of half a second, u00 to u06; the last is of dev."""
+    """Lists of seven half-second utterances, u00 to u06; the last one is in dev."""
     small_corpora.make_manifest_corpus(tmp_path / "in", num_train=6, num_dev=1)
     return _list(tmp_path)
 
@@ -49,7 +49,7 @@ def _label(listed, tmp_path, settings=None, run=small_shards.run_here):
 
 
 def _note_labelled(monkeypatch):
-    """Returns the ids of the utterances that are labelled from now on."""
+    """Returns a list that will collect the ids of labelled utterances."""
     labelled, label = [], labelling.Labeller.__call__
 
     def note(self, utterance):
@@ -101,7 +101,7 @@ def test_a_changed_recording_relabels_only_its_chunk(listed, tmp_path, monkeypat
 
 @pytest.fixture
 def _versions_again():
-    """Lets tests change what list_versions keeps."""
+    """Clears the cached versions after a test that changes them."""
     yield
     tasks.list_versions.cache_clear()
 
@@ -173,14 +173,11 @@ def test_labels_do_not_depend_on_the_number_of_chunks_or_workers(tmp_path, monke
     rows = [("u20", "u00", "", "train"), ("u21", "u99", "你好", "dev"), ("u22", "u01", "，", "train")]
     more = [f"{name}\taudio/{audio}.wav\ta\t{text}\t\t{split}\n" for name, audio, text, split in rows]
     path.write_text(path.read_text("utf-8") + "".join(more), "utf-8")
-    speeds = augmentation_config.AugmentationConfig(speed_perturb_factors=(0.9, 1.0))
-    contents = {}
+    flags, contents = dict(speed_perturb_factors=(0.9, 1.0), max_rejected=0.5, num_shards=3), {}
     for size, workers in ((100, 1), (3, num_workers)):
         monkeypatch.setattr(listing, "_LIST_SIZE", size)
         output_dir = tmp_path / str(size)
-        usual = dict(corpus_dir=(corpus,), output_dir=str(output_dir), max_rejected=0.5, num_shards=3)
-        config = builder.BuildConfig(num_workers=workers, **usual)
-        assert builder.build(config, frontend.FrontendConfig(), speeds).num_rejected == 3
+        assert built_data.build(corpus, output_dir, num_workers=workers, **flags).num_rejected == 3
         contents[size] = {name: (output_dir / name).read_bytes() for name in os.listdir(output_dir)}
     assert contents[100] == contents[3]
     rejected = contents[3]["rejected.tsv"].decode().splitlines()[1:]
@@ -206,29 +203,25 @@ def test_problems_of_labels(audio, labels, unknown, problem, reason):
     assert chunks.find_problem(utterance, labelling.Labels(*labels), unknown) == reason
 
 
+_Variant = copies.Variant
+
+
 @pytest.mark.parametrize(
     ("split", "changes", "variants"),
     [
-        ("train", {}, [("u1", None), ("u1~speed0.8", copies.Variant(0.8))]),
-        ("dev", {}, [("u1", None)]),
-        (
-            "train",
-            {"speed": 1.25, "volume_db": -3.0},
-            [
-                ("u1", copies.Variant(1.25, volume_db=-3.0)),
-                ("u1~speed0.8", copies.Variant(1.0, volume_db=-3.0)),
-            ],
-        ),
-        ("dev", {"speed": 1.25}, [("u1", copies.Variant(1.25))]),
-        ("train", {"speed": 1.25}, [("u1", copies.Variant(1.25)), ("u1~speed0.8", None)]),
+        ("train", {}, [None, _Variant(0.8)]),
+        ("dev", {}, [None]),
+        ("train", {"speed": 1.25, "volume_db": -3}, [_Variant(1.25, volume_db=-3), _Variant(volume_db=-3)]),
+        ("dev", {"speed": 1.25}, [_Variant(1.25)]),
+        ("train", {"speed": 1.25}, [_Variant(1.25), None]),
     ],
 )
 def test_speed_and_volume_of_the_corpus_are_combined_with_the_augmentation(split, changes, variants):
     utterance = manifest.Utterance("u1", "/c/u1.wav", "", "好", "", split, **changes)
-    found = chunks.list_copies(
-        utterance, augmentation_config.AugmentationConfig(speed_perturb_factors=(1.0, 0.8)), copies.Sources()
-    )
-    assert [(each.utterance_id, variant) for each, variant in found] == variants
+    config = augmentation_config.AugmentationConfig(speed_perturb_factors=(1.0, 0.8))
+    found = chunks.list_copies(utterance, config, copies.Sources())
+    names = ("u1", "u1~speed0.8")
+    assert [(each.utterance_id, variant) for each, variant in found] == list(zip(names, variants))
 
 
 def test_a_failing_disk_is_not_a_missing_recording(monkeypatch):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 
+import built_data
 import numpy as np
 import pytest
 import s3_server
@@ -10,8 +11,7 @@ import small_corpora
 import telephone_files
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import audio_files, containers, frontend, open_recording, segment_reader
-from tfrecord_builder.audio.augmentation import augmentation_config
+from tfrecord_builder.audio import audio_files, containers, open_recording, segment_reader
 from tfrecord_builder.building import builder
 from tfrecord_builder.storage import files
 
@@ -20,7 +20,7 @@ SEGMENTS = [(0.0, 0.5), (0.5, 1.25), (2.0, 1.0), (3.5, 2.0), (6.0, None), (30.0,
 
 @pytest.fixture(autouse=True)
 def decoded(monkeypatch):
-    """The limits in seconds of the decodings by FFmpeg."""
+    """A list of the time limits, in seconds, of all decodings by FFmpeg."""
     pytest.importorskip("av")
     limits, decode = [], containers.decode
 
@@ -44,12 +44,10 @@ def make_corpus(directory, content=None, segments=SEGMENTS, **row):
     return str(directory)
 
 
-def build(corpus, output_dir, **options):
-    """Builds a corpus; returns the files of the data directory."""
-    usual = dict(corpus_dir=(corpus,), output_dir=str(output_dir), num_workers=1, num_shards=2)
-    config = builder.BuildConfig(**{**usual, "max_rejected": 0.9, **options})
-    augmented = augmentation_config.AugmentationConfig(speed_perturb_factors=(1.0, 1.1))
-    builder.build(config, frontend.FrontendConfig(), augmented)
+def build(corpus, output_dir, max_rejected=0.9):
+    """Builds a data directory; returns {name: sha256} of its files."""
+    flags = dict(num_shards=2, max_rejected=max_rejected, speed_perturb_factors=(1.0, 1.1))
+    built_data.build(corpus, output_dir, **flags)
     return {name: files.sha256(os.path.join(output_dir, name)) for name in files.list_names(str(output_dir))}
 
 
@@ -137,15 +135,13 @@ def write(tmp_path, content):
 @pytest.mark.long
 def test_segments_of_a_shared_recording_are_those_of_the_file(tmp_path, channels, decoded):
     path = str(write(tmp_path, telephone_files.encode("m4a", 5.0, channels=channels)))
-    expected = [
-        audio_files.read_audio(path, 16000, 30.0, start, 0.5, channels - 1) for start in (4.0, 0.0, 1.5)
-    ]
+    segments = [(path, 16000, 30.0, start, 0.5, channels - 1) for start in (4.0, 0.0, 1.5)]
+    expected = [audio_files.read_audio(*segment) for segment in segments]
     decoded.clear()
     with open(path, "rb") as file, contextlib.ExitStack() as stack:
         shared = open_recording.SharedRecording(file, stack, 4.5)
-        for start, waveform in zip((4.0, 0.0, 1.5), expected):
-            samples = audio_files.read_audio(path, 16000, 30.0, start, 0.5, channels - 1, shared)
-            np.testing.assert_array_equal(samples, waveform)
+        for segment, waveform in zip(segments, expected):
+            np.testing.assert_array_equal(audio_files.read_audio(*segment, shared), waveform)
     assert decoded == [4.5]
 
 

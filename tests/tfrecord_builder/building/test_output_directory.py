@@ -37,7 +37,7 @@ def test_a_build_is_published_as_a_whole(tmp_path):
 
 
 def _killed_while_publishing(output_dir, steps, *files, overwrite):
-    """Builds in a process that ends without notice at a step on the file system; True if it came so far."""
+    """Builds in a process that exits at the given file system call; returns True if it got that far."""
     if pid := os.fork():
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == KILLED
     done = iter(range(steps))
@@ -66,14 +66,9 @@ def test_a_build_killed_at_any_step_continues_and_leaves_no_other_files(tmp_path
         if overwrite:
             _build(output_dir, "one", "a", "b")
         was_killed = _killed_while_publishing(output_dir, steps, "b", "c", overwrite=overwrite)
-        with contextlib.suppress(errors.UserError):  # all was in place: there is a finished build
-            _build(
-                output_dir,
-                again,
-                "b",
-                "d" if again == "three" else "c",
-                overwrite=overwrite or again == "three",
-            )
+        other, replaces = ("d", True) if again == "three" else ("c", overwrite)
+        with contextlib.suppress(errors.UserError):  # the killed build had finished
+            _build(output_dir, again, "b", other, overwrite=replaces)
         content = (output_dir / "b").read_text()
         expected = {"one": ["a", "b"], "two": ["b", "c"], "three": ["b", "d"]}[content]
         assert sorted(os.listdir(output_dir)) == sorted([*expected, "dataset_info.json", *COMPANIONS])
@@ -161,7 +156,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path, monkeypatch, function):
         "free some space or fix the permissions, then run the build again: finished shards are kept."
     )
     monkeypatch.undo()
-    _build(tmp_path, "one", "a", overwrite=True)  # the lock is given back
+    _build(tmp_path, "one", "a", overwrite=True)  # the lock has been released
 
 
 def test_a_second_build_into_the_same_directory_is_refused(tmp_path):

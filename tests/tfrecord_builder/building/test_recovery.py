@@ -1,4 +1,4 @@
-"""A build may be killed at any moment: started again, it gives the bytes of one that was left alone."""
+"""A build that is killed at any moment and started again produces the bytes of an undisturbed build."""
 
 import os
 import random
@@ -9,7 +9,7 @@ import pytest
 import small_corpora
 
 NUM_KILLS = int(os.environ.get("NUM_KILLS", "5"))
-FINISHED_BEFORE = 3  # killed when all was in place: the next call says that a finished build is there
+FINISHED_BEFORE = 3  # exit code if the killed build had finished, so that the next build is refused
 
 
 @pytest.fixture(scope="module")

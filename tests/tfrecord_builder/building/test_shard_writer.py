@@ -21,9 +21,7 @@ LABELS = labelling.Labels("你好", ("ni3", "hao3"), ("你", "好"))
 
 def _settings(**changes):
     fields = dict(frontend=frontend.FrontendConfig(), fbank_dtype="float16", max_seconds=30.0)
-    return sharding.RecordSettings(
-        vocabularies=small_corpora.make_vocabularies(LABELS), **{**fields, **changes}
-    )
+    return sharding.RecordSettings(small_corpora.make_vocabularies(LABELS), **{**fields, **changes})
 
 
 def _item(name, audio, found=LABELS):
@@ -95,13 +93,8 @@ def test_text_records_have_no_features(tmp_path):
 def test_statistics(tmp_path, tones):
     silent = small_corpora.write_audio(tmp_path / "silent.wav", np.zeros(8000))
     unknown = labelling.Labels("再好", ("zai4", "hao3"), ("再", "好"))
-    listed = [
-        _item("u0", tones[0]),
-        _item("u1", tones[1], unknown),
-        _item("u2", silent),
-        _item("u3", tones[0]),
-    ]
-    reports = []
+    listed, reports = [_item("u0", tones[0]), _item("u1", tones[1], unknown)], []
+    listed += [_item("u2", silent), _item("u3", tones[0])]
     found = _write(tmp_path, listed, _settings(), lambda *report: reports.append(report))
     assert reports == [(1, 0), (2, 1), (3, 1), (4, 1)]
     assert found.rejected == [["u2", "train", "silent audio", silent]]
@@ -129,14 +122,11 @@ def test_finite_samples_with_infinite_features_are_rejected(tmp_path, tones):
 @pytest.mark.parametrize("features, num_rejected", [("whisper_log_mel", 1), ("waveform", 1), ("log_mel", 0)])
 def test_a_copy_longer_than_the_limit_of_the_encoder_is_rejected(tmp_path, features, num_rejected):
     path = small_corpora.write_audio(tmp_path / "long.wav", small_corpora.tone(28.0))
-    copies_of = [
-        dataclasses.replace(_item(f"u{speed}", path), variant=copies.Variant(speed=speed))
-        for speed in (1.0, 0.9)
-    ]
-    settings = _settings(frontend=frontend.FrontendConfig(frontend=features))
-    found = _write(tmp_path, copies_of, settings)
+    item = _item("u", path)
+    slow = dataclasses.replace(_item("u~speed0.9", path), variant=copies.Variant(speed=0.9))
+    found = _write(tmp_path, [item, slow], _settings(frontend=frontend.FrontendConfig(frontend=features)))
     reason = "longer than the encoder's limit of 30 s"
-    assert found.rejected == [["u0.9", "train", reason, path]][:num_rejected]
+    assert found.rejected == [["u~speed0.9", "train", reason, path]][:num_rejected]
 
 
 @pytest.mark.parametrize("change", ["replaced", "removed", "added"])
@@ -155,11 +145,7 @@ def test_a_recording_that_changes_while_the_build_runs(tmp_path, tones, change):
 def test_a_segment_of_a_recording_is_read(tmp_path, tones):
     whole = audio_files.read_audio(tones[2], 16000)
     utterance = manifest.Utterance("u0", tones[2], "s", "", "", "train", 0.1, 0.5)
-    _write(
-        tmp_path,
-        [sharding.LabelledUtterance(utterance, LABELS, sharding.file_signature(tones[2]))],
-        _settings(),
-    )
+    _write(tmp_path, [dataclasses.replace(_item("u0", tones[2]), utterance=utterance)], _settings())
     (record,) = _read(tmp_path, num_bins=80)
     expected = frontend.extract(whole[1600:9600], frontend.FrontendConfig()).numpy()
     np.testing.assert_allclose(record["fbank"], expected, atol=0.01)
@@ -205,7 +191,7 @@ def test_bytes_do_not_depend_on_the_number_of_workers(tmp_path, tones):
 
 
 def _write_after(monkeypatch, directory, path, error):
-    """Writes a recording, which was there, but whose reading fails with an error."""
+    """Writes the record of an existing recording, which raises `error` when it is read."""
     planned, open_binary = _shard(directory, _item("u", path)), files.open_binary
 
     def fail(name):

@@ -14,6 +14,9 @@ from tfrecord_builder.data import manifest, readings, recordings
 from tfrecord_builder.labels import labelling
 from tfrecord_builder.storage import files
 
+LABELS = labelling.Labels("你", ("ni3",), ("你",))
+OTHER_LABELS = labelling.Labels("好", ("hao3",), ("好",))
+
 
 def _items(*names, split="train", signature=(1, 2), text="你"):
     found = labelling.Labels(text, ("ni3",), ("你",))
@@ -24,10 +27,9 @@ def _items(*names, split="train", signature=(1, 2), text="你"):
 
 
 def _settings(**changes):
-    saved = small_corpora.make_vocabularies(labelling.Labels("你", ("ni3",), ("你",)))
-    return dataclasses.replace(
-        sharding.RecordSettings(saved, frontend.FrontendConfig(), "float16", 30.0), **changes
-    )
+    saved = small_corpora.make_vocabularies(LABELS)
+    settings = sharding.RecordSettings(saved, frontend.FrontendConfig(), "float16", 30.0)
+    return dataclasses.replace(settings, **changes)
 
 
 def _names(directory, shards):
@@ -61,9 +63,7 @@ def test_items_are_written_in_several_flushes(tmp_path, monkeypatch):
 
 
 def test_an_id_shared_by_an_utterance_and_a_copy_is_refused(tmp_path):
-    message = (
-        "--corpus_dir: a is the id of both an utterance and an augmented copy of another utterance; rename"
-    )
+    message = "--corpus_dir: a is the id of both an utterance and an augmented copy of another utterance; ren"
     with pytest.raises(errors.UserError, match=message):
         small_shards.write(_items(*"abc") + _items("a", split="dev"), 2, tmp_path)
 
@@ -110,34 +110,19 @@ def test_fingerprint_of_a_shard_changes_with_whatever_changes_its_bytes(tmp_path
 
     first = fingerprint(_items(*"abc"))
     assert first == fingerprint(_items(*"cba"))
-    saved = _settings().vocabularies
-    renamed = labelling.Labels("好", ("ni3",), ("好",))
-    others = [
-        fingerprint(_items(*"ab")),
-        fingerprint(
-            _items(*"abc"),
-            _settings(
-                vocabularies=dataclasses.replace(
-                    saved, characters=small_corpora.make_vocabularies(renamed).characters
-                )
-            ),
-        ),
-        fingerprint(
-            _items(*"abc"),
-            _settings(vocabularies=dataclasses.replace(saved, readings=readings.Readings({"ni3": "尼"}))),
-        ),
-        fingerprint(_items(*"abc", signature=(1, 3))),
-        fingerprint(_items(*"abc", text="您")),
-        fingerprint(_items(*"abc"), _settings(max_seconds=20.0)),
-        fingerprint(_items(*"abc"), _settings(fbank_dtype="float32")),
-        fingerprint(_items(*"abc"), _settings(frontend=frontend.FrontendConfig(num_mel_bins=40))),
-        fingerprint(_items(*"abc"), _settings(frontend=None)),
-        fingerprint(
-            _items(*"abc"),
-            _settings(vocabularies=small_corpora.make_vocabularies(labelling.Labels("好", ("hao3",), ()))),
-        ),
+    saved, other = (small_corpora.make_vocabularies(labels) for labels in (LABELS, OTHER_LABELS))
+    settings = [
+        {"vocabularies": dataclasses.replace(saved, tokens=other.tokens)},
+        {"vocabularies": dataclasses.replace(saved, characters=other.characters)},
+        {"vocabularies": dataclasses.replace(saved, readings=readings.Readings({"ni3": "尼"}))},
+        {"max_seconds": 20.0},
+        {"fbank_dtype": "float32"},
+        {"frontend": frontend.FrontendConfig(num_mel_bins=40)},
+        {"frontend": None},
     ]
-    assert len({first, *others}) == 11
+    others = [fingerprint(_items(*"abc"), _settings(**changes)) for changes in settings]
+    items = [_items(*"ab"), _items(*"abc", signature=(1, 3)), _items(*"abc", text="您")]
+    assert len({first, *others, *map(fingerprint, items)}) == 11
 
 
 def test_fingerprint_of_a_build_depends_on_the_list_but_not_on_the_recordings(tmp_path):
@@ -147,14 +132,9 @@ def test_fingerprint_of_a_build_depends_on_the_list_but_not_on_the_recordings(tm
     first = fingerprint(_items(*"abc"))
     assert first == fingerprint(_items(*"abc", signature=(1, 3)))
     others = [
-        fingerprint(_items(*"abd")),
-        fingerprint(_items(*"abc"), num_shards=3),
-        fingerprint(_items(*"abc"), max_seconds=20.0),
+        fingerprint(_items(*"abc"), **changes) for changes in ({"num_shards": 3}, {"max_seconds": 20.0})
     ]
-    assert len({first, *others}) == 4
-
-
-LABELS = labelling.Labels("你", ("ni3",), ("你",))
+    assert len({first, fingerprint(_items(*"abd")), *others}) == 4
 
 
 def test_items_with_any_bytes_in_the_file_name_survive_saving_and_loading():
