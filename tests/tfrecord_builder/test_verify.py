@@ -1,5 +1,4 @@
 import os
-import pathlib
 import shutil
 
 import built_data
@@ -10,16 +9,6 @@ import pytest
 from tfrecord_builder import errors, verify
 
 SHARD = "train-00000-of-00003.tfrecord"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("built"), 12, 3)
-
-
-@pytest.fixture
-def data_dir(built, tmp_path):
-    return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
 @pytest.mark.long

@@ -17,6 +17,9 @@ class TextUnit:
     num_items: int = 1
 
 
+UNITS = [TextUnit(f"{name}.txt", name) for name in ("a", "b", "c")]
+
+
 @dataclasses.dataclass(frozen=True)
 class TextWriter(resumable.UnitWriter):
     """Writes the texts of units."""

@@ -1,40 +1,22 @@
-import dataclasses
 import errno
 import functools
 import hashlib
 import os
 
 import pytest
+import text_units
 
 from tfrecord_builder import errors
 from tfrecord_builder.building import resumable
 from tfrecord_builder.program import lazy_tensorflow
 from tfrecord_builder.storage import files
 
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """A shard that holds a text."""
-
-    file: str = "a.txt"
-    num_items: int = 1
-    text: str = "one"
-
-
-class TextWriter(resumable.UnitWriter):
-    def fingerprint(self, shard):
-        return resumable.hash_json([shard.text])
-
-    def make(self, shard, path, on_progress):
-        with open(path, "w") as file:
-            file.write(shard.text)
-        on_progress(1, 0)
-        return resumable.ShardReceipt(shard.file, 1)
+ONE, TWO = (text_units.TextUnit("a.txt", text) for text in ("one", "two"))
 
 
 @pytest.fixture
 def writer(tmp_path):
-    return TextWriter(str(tmp_path))
+    return text_units.TextWriter(str(tmp_path))
 
 
 def _ignore(done, rejected):
@@ -42,15 +24,15 @@ def _ignore(done, rejected):
 
 
 def test_a_finished_shard_is_found_unless_it_is_truncated_or_has_other_settings(writer, tmp_path):
-    assert writer.find_finished(Text()) is None
-    written = writer.write(Text(), _ignore)
+    assert writer.find_finished(ONE) is None
+    written = writer.write(ONE, _ignore)
     assert (written.num_bytes, written.sha256) == (3, hashlib.sha256(b"one").hexdigest())
-    assert writer.find_finished(Text()) == written
-    assert writer.find_finished(Text(text="two")) is None
+    assert writer.find_finished(ONE) == written
+    assert writer.find_finished(TWO) is None
     (tmp_path / "a.txt").write_text("on")
-    assert writer.find_finished(Text()) is None
+    assert writer.find_finished(ONE) is None
     (tmp_path / "a.txt").unlink()
-    assert writer.find_finished(Text()) is None
+    assert writer.find_finished(ONE) is None
 
 
 def test_the_json_is_written_after_the_shard_is_synced_without_reading_it(writer, monkeypatch):
@@ -58,30 +40,30 @@ def test_the_json_is_written_after_the_shard_is_synced_without_reading_it(writer
     for name in ("fsync", "replace"):
         note = functools.partial(lambda name, call, *args: steps.append(name) or call(*args), name)
         monkeypatch.setattr(os, name, functools.partial(note, getattr(os, name)))
-    writer.write(Text(), _ignore)
+    writer.write(ONE, _ignore)
     assert steps == ["fsync", "replace", "replace"]  # the shard on its disk, its name, its JSON
     monkeypatch.setattr(files, "sha256", None)
-    assert writer.find_finished(Text()).num_records == 1
+    assert writer.find_finished(ONE).num_records == 1
 
 
 @pytest.mark.parametrize("content", ["", '{"file": "a.t', '{"of": "another version"}', "[]"])
 def test_a_shard_whose_json_cannot_be_read_is_written_again(writer, tmp_path, content):
-    writer.write(Text(), _ignore)
+    writer.write(ONE, _ignore)
     (tmp_path / "a.txt.json").write_text(content)
-    assert writer.find_finished(Text()) is None
+    assert writer.find_finished(ONE) is None
 
 
 def test_the_json_of_an_earlier_shard_is_removed_first(writer, tmp_path, monkeypatch):
     def be_killed(*_):
         raise KeyboardInterrupt
 
-    writer.write(Text(), _ignore)
+    writer.write(ONE, _ignore)
     with monkeypatch.context() as patch:
         patch.setattr(resumable.ShardReceipt, "save", be_killed)
         with pytest.raises(KeyboardInterrupt):
-            writer.write(Text(text="two"), _ignore)
+            writer.write(TWO, _ignore)
     assert (tmp_path / "a.txt").read_text() == "two"
-    assert writer.find_finished(Text()) is None
+    assert writer.find_finished(ONE) is None
 
 
 def test_a_failed_shard_leaves_no_files(writer, tmp_path):
@@ -89,7 +71,7 @@ def test_a_failed_shard_leaves_no_files(writer, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        writer.write(Text(), fail)
+        writer.write(ONE, fail)
     assert os.listdir(tmp_path) == []
 
 
@@ -99,7 +81,7 @@ def test_a_full_disk(writer, tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "sync", fail)
     with pytest.raises(errors.UserError) as caught:
-        writer.write(Text(), _ignore)
+        writer.write(ONE, _ignore)
     assert str(caught.value) == (
         f"{tmp_path}: a.txt cannot be written (No space left on device); "
         "free some space or fix the permissions, then run the same command again: finished work is kept."
@@ -110,10 +92,9 @@ def test_a_file_elsewhere_that_cannot_be_written_is_named(writer):
     def write_elsewhere(done, rejected):
         raise OSError(errno.EACCES, "Permission denied", "/elsewhere/a.srt")
 
-    with pytest.raises(
-        errors.UserError, match=r"^/elsewhere: a\.srt cannot be written \(Permission denied\)"
-    ):
-        writer.write(Text(), write_elsewhere)
+    message = r"^/elsewhere: a\.srt cannot be written \(Permission denied\)"
+    with pytest.raises(errors.UserError, match=message):
+        writer.write(ONE, write_elsewhere)
 
 
 @pytest.mark.parametrize("error", [errors.UserError("u1: cannot be spoken"), KeyboardInterrupt()])
@@ -126,5 +107,5 @@ def test_user_errors_and_ctrl_c_do_not_load_tensorflow(writer, monkeypatch, erro
 
     monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
     with pytest.raises(type(error)) as caught:
-        writer.write(Text(), refuse)
+        writer.write(ONE, refuse)
     assert caught.value is error

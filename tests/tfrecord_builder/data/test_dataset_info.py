@@ -36,7 +36,7 @@ INFO = dataset_info.DatasetInfo(
 
 def test_save_and_load_round_trip(tmp_path):
     INFO.save(str(tmp_path))
-    assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO
+    assert dataset_info.DatasetInfo.load(str(tmp_path)) == INFO and DEV.hours == 0.5
     assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
 
 
@@ -76,10 +76,6 @@ def test_a_non_finite_mean_or_stddev_is_refused(tmp_path, name, value, shown):
     assert str(raised.value) == f"{path}: DatasetInfo.{name} is {shown}, expected a finite number"
 
 
-def test_hours():
-    assert DEV.hours == 0.5
-
-
 def test_load_names_a_missing_directory_or_file(tmp_path):
     with pytest.raises(errors.UserError, match="nowhere: data directory does not exist; build it first"):
         dataset_info.DatasetInfo.load(str(tmp_path / "nowhere"))
@@ -108,19 +104,15 @@ def test_load_refuses_invalid_json_and_other_versions(tmp_path):
         dataset_info.DatasetInfo.load(str(tmp_path))
 
 
-def test_shard_paths(tmp_path):
+def test_shard_paths_of_missing_and_truncated_shards(tmp_path):
     path = tmp_path / SHARD.file
     with pytest.raises(errors.UserError, match="00001.tfrecord: shard is missing; build the data again"):
         INFO.shard_paths(str(tmp_path), "dev")
     path.write_bytes(b"12345")
     assert INFO.shard_paths(str(tmp_path), "dev") == [str(path)]
-
-
-def test_a_truncated_shard_is_named_with_both_sizes(tmp_path):
-    (tmp_path / SHARD.file).write_bytes(b"123")
-    with pytest.raises(
-        errors.UserError, match="00001.tfrecord: shard has 3 bytes, expected 5; copy or build"
-    ):
+    path.write_bytes(b"123")
+    message = "00001.tfrecord: shard has 3 bytes, expected 5; copy or build"
+    with pytest.raises(errors.UserError, match=message):
         INFO.shard_paths(str(tmp_path), "dev")
 
 

@@ -1,4 +1,4 @@
-"""Marks and the characters that they follow."""
+"""Punctuation marks and the characters that they follow."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pypinyin
 import pytest
@@ -5,52 +7,19 @@ from pypinyin.constants import PINYIN_DICT
 
 from tfrecord_builder.data import syllables, vocabulary
 
-
-@pytest.mark.parametrize(
-    "token, parts",
-    [
-        ("zhuang4", ("zh", "uang", "4")),
-        ("ai4", ("", "ai", "4")),
-        ("a5", ("", "a", "5")),
-        ("lv4", ("l", "v", "4")),
-        ("nve4", ("n", "ve", "4")),
-        ("lue4", ("l", "ve", "4")),
-        ("lu4", ("l", "u", "4")),
-        ("ju4", ("j", "v", "4")),
-        ("xue2", ("x", "ve", "2")),
-        ("quan2", ("q", "van", "2")),
-        ("jun1", ("j", "vn", "1")),
-        ("yi1", ("", "i", "1")),
-        ("yan2", ("", "ian", "2")),
-        ("ye3", ("", "ie", "3")),
-        ("you3", ("", "iou", "3")),
-        ("liu2", ("l", "iou", "2")),
-        ("ying1", ("", "ing", "1")),
-        ("yong3", ("", "iong", "3")),
-        ("xiong2", ("x", "iong", "2")),
-        ("yu2", ("", "v", "2")),
-        ("yue4", ("", "ve", "4")),
-        ("yuan2", ("", "van", "2")),
-        ("wu3", ("", "u", "3")),
-        ("wei4", ("", "uei", "4")),
-        ("gui4", ("g", "uei", "4")),
-        ("wen2", ("", "uen", "2")),
-        ("dun4", ("d", "uen", "4")),
-        ("weng1", ("", "ueng", "1")),
-        ("zhi1", ("zh", "-i", "1")),
-        ("si4", ("s", "-i", "4")),
-        ("ri4", ("r", "-i", "4")),
-        ("er2", ("", "er", "2")),
-        ("r5", ("", "er", "5")),
-        ("dianr3", ("d", "ianr", "3")),
-        ("zher4", ("zh", "er", "4")),
-        ("wanr2", ("", "uanr", "2")),
-        ("ng2", ("", "ng", "2")),
-        ("hm5", ("h", "m", "5")),
-    ],
+# token=initial+final; the tone is the last character of the token.
+_SPLIT = (
+    "zhuang4=zh+uang ai4=+ai a5=+a lv4=l+v nve4=n+ve lue4=l+ve lu4=l+u ju4=j+v xue2=x+ve quan2=q+van "
+    "jun1=j+vn yi1=+i yan2=+ian ye3=+ie you3=+iou liu2=l+iou ying1=+ing yong3=+iong xiong2=x+iong yu2=+v "
+    "yue4=+ve yuan2=+van wu3=+u wei4=+uei gui4=g+uei wen2=+uen dun4=d+uen weng1=+ueng zhi1=zh+-i si4=s+-i "
+    "ri4=r+-i er2=+er r5=+er dianr3=d+ianr zher4=zh+er wanr2=+uanr ng2=+ng hm5=h+m"
 )
-def test_split_syllable(token, parts):
-    assert syllables.split_syllable(token) == parts
+
+
+@pytest.mark.parametrize("case", _SPLIT.split())
+def test_split_syllable(case):
+    token, initial, final = re.split("[=+]", case)
+    assert syllables.split_syllable(token) == (initial, final, token[-1])
 
 
 @pytest.mark.parametrize(
@@ -63,10 +32,7 @@ def test_other_tokens_are_not_split(token):
 
 @pytest.mark.long
 def test_every_reading_of_pypinyin_splits_uniquely():
-    style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
-    tokens = set()
-    for character in map(chr, PINYIN_DICT):
-        tokens.update(pypinyin.pinyin(character, heteronym=True, errors="ignore", **style)[0])
+    tokens = _list_readings()
     assert len(tokens) > 1400
     splits = {token: syllables.split_syllable(token) for token in tokens}
     assert {token for token, split in splits.items() if split is None} <= {"wong4"}  # Cantonese
@@ -122,13 +88,18 @@ def test_columns_do_not_depend_on_the_tokens():
     assert syllables.part_matrix([]).shape == (0, matrix.shape[1])
 
 
+def _list_readings():
+    """Returns all readings that pypinyin knows."""
+    style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
+    readings = (
+        pypinyin.pinyin(chr(code), heteronym=True, errors="ignore", **style)[0] for code in PINYIN_DICT
+    )
+    return set().union(*readings)
+
+
 def _inventory():
     """Returns all syllables that pypinyin knows, with and without er-hua."""
-    style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
-    tokens = set()
-    for character in map(chr, PINYIN_DICT):
-        tokens.update(pypinyin.pinyin(character, heteronym=True, errors="ignore", **style)[0])
-    plain = {token for token in tokens if syllables.split_syllable(token)}
+    plain = {token for token in _list_readings() if syllables.split_syllable(token)}
     er_hua = {f"{token[:-1]}r{token[-1]}" for token in plain if not token[:-1].endswith("r")}
     return sorted(plain | er_hua | {"r5"})
 
@@ -137,45 +108,23 @@ def _join(tokens):
     return vocabulary.join_tokens(tokens, "initial_final")
 
 
-@pytest.mark.parametrize(
-    ("token", "parts"),
-    [
-        ("zhong1", "zh ong1"),
-        ("guo2", "g uo2"),
-        ("an1", "an1"),
-        ("er2", "er2"),
-        ("you3", "iou3"),
-        ("liu2", "l iou2"),
-        ("yu4", "v4"),
-        ("ju4", "j v4"),
-        ("lu4", "l u4"),
-        ("lv4", "l v4"),
-        ("zhi1", "zh -i1"),
-        ("yi1", "i1"),
-        ("wen2", "uen2"),
-        ("dianr3", "d ianr3"),
-        ("r5", "r5"),
-        ("ng2", "ng2"),
-        ("b", "B"),
-        ("zh", "ZH"),
-        ("3", "3"),
-        ("HH", "HH"),
-        ("AH0", "AH0"),
-        ("𪻺", "𪻺"),
-        ("<unk>", "<unk>"),
-    ],
+_INITIAL_FINAL = (
+    "zhong1=zh+ong1 guo2=g+uo2 an1=an1 er2=er2 you3=iou3 liu2=l+iou2 yu4=v4 ju4=j+v4 lu4=l+u4 lv4=l+v4 "
+    "zhi1=zh+-i1 yi1=i1 wen2=uen2 dianr3=d+ianr3 r5=r5 ng2=ng2 b=B zh=ZH 3=3 HH=HH AH0=AH0 𪻺=𪻺 <unk>=<unk>"
 )
-def test_split_initial_final(token, parts):
-    assert syllables.split_initial_final(token) == tuple(parts.split())
+
+
+@pytest.mark.parametrize("case", _INITIAL_FINAL.split())
+def test_split_initial_final(case):
+    token, *parts = re.split("[=+]", case)
+    assert syllables.split_initial_final(token) == tuple(parts)
 
 
 @pytest.mark.long
 def test_every_syllable_survives_a_round_trip():
     inventory = _inventory()
     assert len(inventory) > 2500
-    assert {token: _join(syllables.split_initial_final(token)) for token in inventory} == {
-        t: t for t in inventory
-    }
+    assert [_join(syllables.split_initial_final(token)) for token in inventory] == inventory
 
 
 @pytest.mark.long

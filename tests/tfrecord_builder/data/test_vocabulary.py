@@ -96,9 +96,8 @@ def test_join_tokens(token_type, tokens, expected):
 
 
 def test_join_tokens_refuses_an_unknown_token_type():
-    with pytest.raises(
-        ValueError, match="token_type is 'word', expected one of syllable, toneless, initial_final, c"
-    ):
+    message = "token_type is 'word', expected one of syllable, toneless, initial_final, c"
+    with pytest.raises(ValueError, match=message):
         vocabulary.join_tokens([], "word")
 
 

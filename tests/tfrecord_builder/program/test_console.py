@@ -46,9 +46,8 @@ def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
 
 def test_an_unknown_program_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["estimator-asr", "tea"])
-    with pytest.raises(
-        SystemExit, match="error: there is no program tea; choose a program from the list above"
-    ):
+    message = "error: there is no program tea; choose a program from the list above"
+    with pytest.raises(SystemExit, match=message):
         trainer.main()
     assert "  train " in capsys.readouterr().err
 

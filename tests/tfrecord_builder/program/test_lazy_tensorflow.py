@@ -1,4 +1,4 @@
-"""Programs with a fake TensorFlow that writes to standard error, as the C++ code of the real one does."""
+"""Programs with a fake TensorFlow, which writes to standard error like the C++ code of the real one."""
 
 from __future__ import annotations
 

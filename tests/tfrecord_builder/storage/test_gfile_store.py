@@ -1,6 +1,5 @@
 """gfile_store, tested with TensorFlow's in-memory file system (ram://)."""
 
-import pathlib
 import sys
 
 import pytest
@@ -17,12 +16,6 @@ def host():
     if tf.io.gfile.exists(ROOT):
         tf.io.gfile.rmtree(ROOT)
     tf.io.gfile.makedirs(f"{ROOT}/")
-
-
-def _write(path, content=b"content"):
-    with files.writing(path) as temporary:
-        pathlib.Path(temporary).write_bytes(content)
-    return path
 
 
 def test_an_unknown_scheme_is_an_error():
@@ -44,7 +37,7 @@ def test_an_object_store_shows_complete_files_and_has_no_directories(monkeypatch
     monkeypatch.setattr(gfile_store, "_OBJECT_STORES", ("ram",))
     monkeypatch.setattr(tf.io.gfile, "rename", lambda *names, **_: calls.append(names))
     files.make_directory(f"{ROOT}/none")
-    _write(f"{ROOT}/a")
+    files.write_text(f"{ROOT}/a", "content")
     assert calls == [] and files.list_names(ROOT) == ["a"]
 
 

@@ -33,15 +33,17 @@ def _remove(path):
     return locks.remove_unless_read(path, lambda: os.remove(path))
 
 
+def _expect_busy(path, **options):
+    busy = "a: is busy; wait"
+    with pytest.raises(errors.UserError, match=f"^{busy}$"), locks.exclusive(path, busy, **options):
+        pass
+
+
 @pytest.mark.parametrize("name", [".", "file", "new"])
 def test_directories_files_and_new_files_can_be_locked(tmp_path, path, name):
     locked = str(tmp_path / name)
     with locks.exclusive(locked, "a: is busy; wait"):
-        with (
-            pytest.raises(errors.UserError, match="^a: is busy; wait$"),
-            locks.exclusive(locked, "a: is busy; wait"),
-        ):
-            pass
+        _expect_busy(locked)
     with locks.exclusive(locked, ""):
         pass
     with open(path) as file:
@@ -51,11 +53,7 @@ def test_directories_files_and_new_files_can_be_locked(tmp_path, path, name):
 def test_a_file_can_be_reserved_by_only_one_process(path):
     with locks.exclusive(f"{path}.lock", is_temporary=True, busy="a: is busy; wait"):
         assert os.path.exists(f"{path}.lock")
-        with (
-            pytest.raises(errors.UserError, match="^a: is busy; wait$"),
-            locks.exclusive(f"{path}.lock", is_temporary=True, busy="a: is busy; wait"),
-        ):
-            pass
+        _expect_busy(f"{path}.lock", is_temporary=True)
     assert not os.path.exists(f"{path}.lock")
     open(f"{path}.lock", "w").close()  # left by a killed run
     with locks.exclusive(f"{path}.lock", is_temporary=True, busy=""):
@@ -111,19 +109,15 @@ def test_without_locks_in_the_file_system_every_process_gets_them(path, no_locks
 
 
 def test_without_locks_in_the_file_system_a_file_can_be_reserved_twice(path, no_locks):
-    with (
-        locks.exclusive(f"{path}.lock", is_temporary=True, busy=""),
-        locks.exclusive(f"{path}.lock", is_temporary=True, busy=""),
-    ):
+    options = dict(is_temporary=True, busy="")
+    with locks.exclusive(f"{path}.lock", **options), locks.exclusive(f"{path}.lock", **options):
         pass
     assert os.listdir(os.path.dirname(path)) == ["file"]
 
 
 def test_in_turn_fails_without_locks_in_the_file_system(tmp_path, no_locks):
-    with (
-        pytest.raises(OSError, match="No locks available"),
-        locks.exclusive(str(tmp_path / "a"), is_temporary=True),
-    ):
+    lock = locks.exclusive(str(tmp_path / "a"), is_temporary=True)
+    with pytest.raises(OSError, match="No locks available"), lock:
         pass
 
 

@@ -1,5 +1,6 @@
 """s3_store, tested with a local server."""
 
+import contextlib
 import errno
 import pathlib
 import tempfile
@@ -44,6 +45,18 @@ def _write(path, content=b"content"):
 def _read(path):
     with files.open_binary(path) as file:
         return file.read()
+
+
+@contextlib.contextmanager
+def _before_get(store, change):
+    """Calls `change` with the headers of each GET request for an object."""
+
+    def call(request, **_):
+        change(request.headers)
+
+    store.meta.events.register("before-send.s3.GetObject", call)
+    yield
+    store.meta.events.unregister("before-send.s3.GetObject", call)
 
 
 def test_names_are_listed(put):
@@ -136,16 +149,8 @@ def test_a_missing_bucket_is_an_error(function):
 def test_a_member_is_read_with_a_range_request(store, put):
     path = put("archive.ark", bytes(1 << 20) + b"0123456789")
     ranges = []
-
-    def note(request, **_):
-        ranges.append(request.headers["Range"])
-
-    store.meta.events.register("before-send.s3.GetObject", note)
-    try:
-        with files.open_binary(f"{path}:{1 << 20}+4") as file:
-            assert file.read() == b"0123"
-    finally:
-        store.meta.events.unregister("before-send.s3.GetObject", note)
+    with _before_get(store, lambda headers: ranges.append(headers["Range"])):
+        assert _read(f"{path}:{1 << 20}+4") == b"0123"
     assert ranges[-1] == b"bytes=1048576-1048579"
 
 
@@ -166,18 +171,10 @@ def test_a_member_beyond_the_end_of_its_archive_is_an_error(put):
 
 def test_a_server_that_ignores_ranges_is_an_error(store, put):
     path = put("whole", b"0123456789")
-
-    def drop(request, **_):
-        del request.headers["Range"]
-
-    store.meta.events.register("before-send.s3.GetObject", drop)
-    try:
-        with pytest.raises(
-            OSError, match="the object store cannot read part of an object: 's3://bucket/whole'"
-        ) as caught:
+    message = "the object store cannot read part of an object: 's3://bucket/whole'"
+    with _before_get(store, lambda headers: headers.pop("Range")):
+        with pytest.raises(OSError, match=message) as caught:
             files.open_binary(f"{path}:4+3")
-    finally:
-        store.meta.events.unregister("before-send.s3.GetObject", drop)
     assert caught.value.errno == errno.EIO
 
 

@@ -157,8 +157,6 @@ def test_programming_errors_are_not_translated(settings):
 def test_a_store_without_boto3_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
     monkeypatch.delitem(sys.modules, "boto3.exceptions")
-    message = (
-        "s3://bucket/.* needs boto3.*, which cannot be imported; run pip install 'estimator-asr\\[s3\\]'"
-    )
+    message = r"s3://bucket/.* needs boto3.*, which cannot be imported; run pip install 'estimator-asr\[s3\]'"
     with pytest.raises(errors.UserError, match=message):
         files.exists("s3://bucket/key")

@@ -1,4 +1,4 @@
-"""What files does alike on a disk, in S3 (a local server) and through tf.io.gfile (files in memory)."""
+"""File functions work the same on a disk, in S3 (a local server) and with tf.io.gfile (in memory)."""
 
 import errno
 import os
@@ -36,15 +36,9 @@ def root(request, tmp_path):
     return path
 
 
-def _write(path, content=b"content"):
-    with files.writing(path) as temporary:
-        pathlib.Path(temporary).write_bytes(content)
+def _write(path, content="content"):
+    files.write_text(path, content)
     return path
-
-
-def _read(path):
-    with files.open_binary(path) as file:
-        return file.read()
 
 
 def test_a_file_is_written_read_moved_and_removed(root):
@@ -55,14 +49,14 @@ def test_a_file_is_written_read_moved_and_removed(root):
     assert files.exists(path) and not files.is_directory(path) and files.is_directory(f"{root}/one")
     size, time_ns = files.size_and_time(path)
     assert size == 7 and (time_ns > 1e18 or root == REMOTE["gfile"])  # files in memory have no time
-    _write(path, b"other")
+    _write(path, "other")
     with files.open_binary(path) as file:
         assert file.seek(1) == 1 and file.read() == b"ther"
     files.move(path, _write(f"{root}/one/three.txt"))
     assert files.list_names(f"{root}/one") == ["three.txt"] and files.list_names(root) == ["one"]
-    assert _read(f"{root}/one/three.txt") == b"other"
-    _write(f"{root}/one/four.txt", b"")
-    assert _read(f"{root}/one/four.txt") == b""
+    assert files.read_text(f"{root}/one/three.txt") == "other"
+    _write(f"{root}/one/four.txt", "")
+    assert files.read_text(f"{root}/one/four.txt") == ""
     files.remove(f"{root}/one/three.txt")
     assert files.list_names(f"{root}/one") == ["four.txt"]
     files.remove_tree(f"{root}/one")
@@ -75,7 +69,7 @@ def test_a_failed_write_leaves_the_old_file_alone(root):
         with pytest.raises(KeyError), files.writing(f"{root}/{name}") as temporary:
             pathlib.Path(temporary).write_bytes(b"half")
             raise KeyError
-    assert files.list_names(root) == ["old"] and _read(f"{root}/old") == b"content"
+    assert files.list_names(root) == ["old"] and files.read_text(f"{root}/old") == "content"
 
 
 def test_files_are_found_by_suffix_in_any_case_in_one_order(root):
@@ -88,8 +82,8 @@ def test_files_are_found_by_suffix_in_any_case_in_one_order(root):
 
 
 def test_a_member_of_an_archive_is_read(root):
-    path = _write(f"{root}/speech.ark", b"u1 0123456789")
-    assert _read(f"{path}:3+4") == b"0123" and files.exists(f"{path}:3+4")
+    path = _write(f"{root}/speech.ark", "u1 0123456789")
+    assert files.read_text(f"{path}:3+4") == "0123" and files.exists(f"{path}:3+4")
     assert files.size_and_time(f"{path}:3+4")[0] == 13
     with pytest.raises(FileNotFoundError):
         files.open_binary(f"{root}/none.ark:3+4")
@@ -104,8 +98,8 @@ def test_missing_files_are_not_found_errors(root):
 def test_dots_in_a_path_do_not_leave_its_bucket_or_host(server):
     for store in ("s3://bucket", "ram://host"):
         files.make_directory(f"{store}/")
-        _write(f"{store}/a", b"here")
-        assert _read(f"{store}/../a") == _read(f"{store}/none/./..//a") == b"here"
+        _write(f"{store}/a", "here")
+        assert files.read_text(f"{store}/../a") == files.read_text(f"{store}/none/./..//a") == "here"
 
 
 @pytest.mark.parametrize("store", ["s3://nobody", "ram://nobody"])

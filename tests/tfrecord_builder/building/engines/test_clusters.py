@@ -1,4 +1,4 @@
-"""Programs on clusters that each test starts: the bytes of the local engine, whatever is killed."""
+"""Programs write the same bytes on clusters as on the local engine, even if workers are killed."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(corpus, tmp_path_factory):
-    """The files of the local build."""
+    """The files of the local build, as {name: content}."""
     directory = tmp_path_factory.mktemp("local") / "out"
     assert _end(_start(corpus, directory, "--num_workers=2"))[0] == 0
     return _contents(directory)
@@ -51,7 +51,7 @@ def cluster(request, tmp_path):
 
 @pytest.fixture(autouse=True)
 def _end_programs():
-    """Ends the programs that a failed test has left."""
+    """Kills programs that a failed test has left running."""
     yield
     while _started:
         with _started.pop() as process:
@@ -63,7 +63,7 @@ def _contents(directory):
 
 
 def _start(corpus, output_dir, *flags):
-    """Starts a build of several chunks, which gives a lost scheduler up after seconds."""
+    """Starts a build with several chunks, which gives up on a lost scheduler after three seconds."""
     code = (
         "import runpy; from tfrecord_builder.building import listing; listing._LIST_SIZE = 400;"
         "from tfrecord_builder.building.engines import dispatch; dispatch.LOST_SECONDS = 3;"
@@ -81,13 +81,13 @@ def _start_program(*arguments):
 
 
 def _end(process):
-    """Returns the exit code of a program and what it has printed."""
+    """Waits for a program to end; returns its exit code and its output."""
     said = process.communicate(timeout=200)[0]
     return process.returncode, said
 
 
 def _wait_for(process, directory, count, pattern=".build/*.tfrecord.json"):
-    """Waits until a program has finished so many units."""
+    """Waits until a program has finished `count` units."""
     while len(list(directory.glob(pattern))) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -112,7 +112,7 @@ def test_a_lost_scheduler_is_reported_and_the_same_command_continues(cluster, co
     command = corpus, tmp_path / "out", f"--runner={cluster.runner}"
     process = _start(*command)
     _wait_for(process, tmp_path / "out", 2)
-    for each in cluster.processes:  # executors of Spark would continue without it
+    for each in cluster.processes:  # Spark's executors would continue without the scheduler
         cluster.kill(each)
     code, said = _end(process)
     assert (code, "--runner=" in said, "run the same command again" in said) == (1, True, True), said
@@ -142,7 +142,7 @@ def test_a_lost_worker_does_not_change_transcripts(cluster, tiny_export, tmp_pat
         soundfile.write(tmp_path / "in" / f"{number}.wav", waveform, 16000)
     (tmp_path / "in" / "text.wav").write_text("no audio")
     soundfile.write(tmp_path / "in" / "silent.wav", np.zeros(16000), 16000)
-    folder = os.path.relpath(tmp_path / "in", paths.ROOT)  # workers begin in other directories
+    folder = os.path.relpath(tmp_path / "in", paths.ROOT)  # workers start in other directories
     command = ["-m", "estimator_asr.transcribe", f"--saved_model={tiny_export.export_dir}", "--format=json"]
     code, said = _end(_start_program(*command, f"--output_dir={tmp_path / 'local'}", folder))
     assert code == 1, said

@@ -13,7 +13,7 @@ from tfrecord_builder.audio import frontend
 from tfrecord_builder.building import builder
 from tfrecord_builder.building.engines import dispatch, failures
 
-UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b", "c")]
+UNITS = text_units.UNITS
 
 
 def test_an_engine_is_added_with_one_entry(tmp_path, monkeypatch):
@@ -35,9 +35,8 @@ def test_an_engine_is_added_with_one_entry(tmp_path, monkeypatch):
 @pytest.mark.parametrize("runner, package", [("spark", "pyspark"), ("ray", "ray")])
 def test_an_engine_that_is_not_installed(monkeypatch, runner, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        errors.UserError, match=rf'(?i){runner} is not installed .*"estimator-asr\[{runner}\]"\.$'
-    ):
+    message = rf'(?i){runner} is not installed .*"estimator-asr\[{runner}\]"\.$'
+    with pytest.raises(errors.UserError, match=message):
         with dispatch.connect(runner):
             pass
 
@@ -144,9 +143,8 @@ def test_a_unit_written_to_another_machine_is_reported_as_missing(tmp_path):
         yield from map(task, units)
         os.remove(tmp_path / "a.txt.json")
 
-    with pytest.raises(
-        errors.UserError, match=f"wrote a.txt, but the file is missing from {tmp_path} on this machine"
-    ):
+    message = f"wrote a.txt, but the file is missing from {tmp_path} on this machine"
+    with pytest.raises(errors.UserError, match=message):
         _run(tmp_path, write_elsewhere)
 
 
@@ -181,9 +179,8 @@ def test_a_scheduler_that_does_not_answer_for_45_seconds_ends_the_run(tmp_path, 
     assert len(_run(tmp_path, clock, UNITS[:1])) == 1
     clock.messages.append((136.0, 1))
     clock.now = 0.0
-    with pytest.raises(
-        errors.UserError, match="--runner=ray: the scheduler has not answered for 45 sec.*kept"
-    ):
+    message = "--runner=ray: the scheduler has not answered for 45 sec.*kept"
+    with pytest.raises(errors.UserError, match=message):
         _run(tmp_path, clock)
 
 

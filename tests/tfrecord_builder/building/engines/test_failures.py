@@ -94,11 +94,9 @@ def test_every_address_of_a_scheduler_is_tried():
 
 
 def test_a_missing_scheduler_or_port_is_reported():
-    with pytest.raises(
-        errors.UserError, match="--runner=ray://127.0.0.1:9: no scheduler answers at this address; "
-    ):
+    message = "--runner=ray://127.0.0.1:9: no scheduler answers at this address; "
+    with pytest.raises(errors.UserError, match=message):
         failures.require_scheduler("ray://127.0.0.1:9")
-    with pytest.raises(
-        errors.UserError, match="--runner=spark://host: the port is missing; pass one of local, "
-    ):
+    message = "--runner=spark://host: the port is missing; pass one of local, "
+    with pytest.raises(errors.UserError, match=message):
         failures.require_scheduler("spark://host")

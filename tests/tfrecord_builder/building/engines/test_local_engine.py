@@ -12,7 +12,7 @@ import text_units
 from tfrecord_builder import errors
 from tfrecord_builder.building.engines import dispatch, failures, local_engine, tasks
 
-UNITS = [text_units.TextUnit(f"{name}.txt", name) for name in ("a", "b", "c")]
+UNITS = text_units.UNITS
 
 
 def _run(directory, units=UNITS, num_workers=2):
@@ -20,16 +20,15 @@ def _run(directory, units=UNITS, num_workers=2):
 
 
 def _message(directory, unit=UNITS[0]):
-    """Returns what a worker process receives for a unit."""
+    """Returns the message that a worker process receives for a unit."""
     return tasks.make(text_units.TextWriter(str(directory)), ()), pickle.dumps(unit)
 
 
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
-    monkeypatch.setattr(local_engine, "run_worker", os.getpid)  # a TypeError there: it takes nothing
+    monkeypatch.setattr(local_engine, "run_worker", os.getpid)  # fails, because it takes no argument
     units = [text_units.TextUnit(name, "x" * 1_000_000) for name in "ab"]  # more than a pipe holds
-    with pytest.raises(
-        errors.UserError, match="the engine failed .a worker process ended with exit code 1.; see"
-    ):
+    message = "the engine failed .a worker process ended with exit code 1.; see"
+    with pytest.raises(errors.UserError, match=message):
         _run(tmp_path, units)
 
 
@@ -39,7 +38,7 @@ def test_a_single_worker_is_this_process_and_reports_progress(tmp_path, monkeypa
     monkeypatch.setattr(local_engine, "start_worker", lambda: pytest.fail("a process was started"))
     monkeypatch.setattr(dispatch.Progress, "note", lambda self, *message: told.append(message))
     assert [receipt.file for receipt in _run(tmp_path, units, num_workers)] == [unit.file for unit in units]
-    assert told[:2] == [("a.txt", 1, 0), ("a.txt", 1, 0)]  # after its utterance, and when it is complete
+    assert told[:2] == [("a.txt", 1, 0), ("a.txt", 1, 0)]  # after its utterance, and when the unit ends
 
 
 def test_ctrl_c_ends_a_worker_without_output(tmp_path, capfd):
@@ -54,7 +53,7 @@ def test_ctrl_c_ends_a_worker_without_output(tmp_path, capfd):
 
 
 class _Worker:
-    """Both the connection and the process of a worker; writes down what is done with it."""
+    """A fake connection and process of a worker; records the calls."""
 
     exitcode = -9
 
@@ -109,7 +108,7 @@ def test_units_of_a_killed_worker_run_again_with_the_same_result(tmp_path, monke
 
 @pytest.fixture
 def pipe(monkeypatch):
-    """The ends of the pipe to a worker that runs in this process, whose signal handlers it leaves alone."""
+    """The ends of a pipe to a worker in this process, which does not change the signal handlers."""
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(local_engine, "REPORT_SECONDS", 0)
     return multiprocessing.Pipe()
@@ -129,5 +128,5 @@ def test_a_worker_ends_quietly_when_the_parent_is_gone(tmp_path, pipe):
     ours, theirs = pipe
     ours.send(_message(tmp_path))
     ours.close()
-    local_engine.run_worker(theirs)  # its first report meets a broken pipe
+    local_engine.run_worker(theirs)  # its first report fails, because the pipe is broken
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,4 @@
-"""The engine with a stand-in for ray, which runs units in this process."""
+"""The Ray engine with a fake ray module, which runs units in this process."""
 
 import sys
 import types
@@ -21,7 +21,7 @@ class OutOfMemoryError(RayError):
 
 
 class Ray(types.SimpleNamespace):
-    """Runs calls in this process, one at each wait."""
+    """A fake ray module that runs one call in this process per call of wait()."""
 
     exceptions = types.SimpleNamespace(
         RayError=RayError, WorkerCrashedError=WorkerCrashedError, OutOfMemoryError=OutOfMemoryError

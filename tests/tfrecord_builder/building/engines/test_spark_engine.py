@@ -1,4 +1,4 @@
-"""The engine with a stand-in for pyspark, which runs units in this process."""
+"""The Spark engine with a fake pyspark module, which runs units in this process."""
 
 import sys
 import threading

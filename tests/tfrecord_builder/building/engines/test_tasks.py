@@ -61,7 +61,7 @@ def test_a_shared_path_that_is_missing_on_the_worker_is_reported(tmp_path):
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     task = _task(tmp_path, [str(corpus), str(tmp_path / "none"), "s3://bucket/corpus"])
-    assert _run(task).problem == ""  # what does not exist here either has another message
+    assert _run(task).problem == ""  # paths that are missing here too are not checked
     corpus.rmdir()
     assert f"{corpus} does not exist; mount it on the worker under the same name" in _run(task).problem
 
@@ -95,4 +95,6 @@ def test_list_versions(monkeypatch):
     assert (found["Python"], found["numpy"]) == (platform.python_version(), np.__version__)
     assert found["no-such-library"] == "missing"
     monkeypatch.setattr(tasks, "_PACKAGES", ("no_such_package",))
-    assert tasks.list_versions.__wrapped__()["the program's source"] == "e3b0c44298fc"  # of nothing
+    assert (
+        tasks.list_versions.__wrapped__()["the program's source"] == "e3b0c44298fc"
+    )  # hash of an empty source

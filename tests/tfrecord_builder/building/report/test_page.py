@@ -1,4 +1,4 @@
-"""The page about a build, written from statistics made here."""
+"""The page about a build, written from statistics that the tests make."""
 
 import dataclasses
 import html.parser
@@ -17,6 +17,11 @@ SAVED = vocabularies.Vocabularies(
     vocabulary.Vocabulary(["<unk>", "hao3", "ni3"]),
     vocabulary.Vocabulary(["<unk>", "你", "好"]),
     readings.Readings({}),
+)
+
+
+INFO = dataset_info.DatasetInfo(
+    frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), splits={}, num_rejected=0
 )
 
 
@@ -50,14 +55,11 @@ def _info(shards, **changes):
         split: shard_statistics.make_split_info(total, [], *shared[split], {})
         for split, total in shard_statistics.add_up(shards).items()
     }
-    info = dataset_info.DatasetInfo(
-        frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), splits, 0
-    )
-    return dataclasses.replace(info, **changes)
+    return dataclasses.replace(INFO, splits=splits, **changes)
 
 
 class _Checker(html.parser.HTMLParser):
-    """Every element is closed; nothing is fetched but the recordings."""
+    """Checks that every element is closed, and that the page loads nothing but recordings."""
 
     def __init__(self):
         super().__init__()
@@ -192,15 +194,12 @@ SPLIT = dataset_info.SplitInfo(
 
 def _splits_info(num_rejected=0, **splits):
     found = {name: dataclasses.replace(SPLIT, **changes) for name, changes in splits.items()}
-    return dataset_info.DatasetInfo(
-        frontend.FrontendConfig(), "float16", "syllable", "", "", "", (), (), found, num_rejected
-    )
+    return dataclasses.replace(INFO, splits=found, num_rejected=num_rejected)
 
 
 def _find(info, **fields):
-    totals = {
-        name: shard_statistics.ShardStatistics(split=name, **fields.get(name, {})) for name in info.splits
-    }
+    kind = shard_statistics.ShardStatistics
+    totals = {name: kind(split=name, **fields.get(name, {})) for name in info.splits}
     return list(page.list_findings(info, totals))
 
 

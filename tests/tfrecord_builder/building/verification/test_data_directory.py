@@ -1,11 +1,10 @@
-"""The check of a data directory: every way to spoil one is found and named."""
+"""Damages data directories in various ways; the check finds and locates every problem."""
 
 import dataclasses
 import json
 import os
 import pathlib
 import random
-import shutil
 import sqlite3
 
 import built_data
@@ -16,16 +15,6 @@ from tfrecord_builder.building.verification import data_directory, stored_record
 from tfrecord_builder.data import dataset_info
 
 SHARD = "train-00001-of-00003.tfrecord"
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("built"))
-
-
-@pytest.fixture
-def data_dir(built, tmp_path):
-    return pathlib.Path(shutil.copytree(built, tmp_path / "data"))
 
 
 def _verify(data_dir, advance=lambda num_bytes: None):
@@ -135,7 +124,7 @@ def test_a_missing_file_and_one_that_cannot_be_read(data_dir, name, noun):
     os.remove(data_dir / name)
     texts = _texts(data_dir)
     assert texts[0] == f"{name}: {noun} is missing; copy or build the data again"
-    os.mkdir(data_dir / name)  # as good as a disk that fails: it is there, and gives an error for its bytes
+    os.mkdir(data_dir / name)  # simulates a failing disk: the path exists, but reading it fails
     again = [text.replace("cannot be read (Is a directory)", "is missing") for text in _texts(data_dir)]
     assert again == texts and all(name in text or "because a vocabulary is" in text for text in texts)
 

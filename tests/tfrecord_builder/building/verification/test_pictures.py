@@ -26,20 +26,17 @@ def no_font(monkeypatch):
 
 @pytest.fixture
 def font(tmp_path, monkeypatch):
-    """The only CJK font until the test ends: it has HANZI, as squares."""
+    """Installs, until the test ends, the only CJK font, which draws HANZI as squares."""
     monkeypatch.setattr(fonts, "_CJK_FAMILIES", ("Squares",))
     pen = ttGlyphPen.TTGlyphPen(None)
-    (
-        pen.moveTo((100, 0)),
-        pen.lineTo((100, 900)),
-        pen.lineTo((900, 900)),
-        pen.lineTo((900, 0)),
-        pen.closePath(),
-    )
+    pen.moveTo((100, 0))
+    for corner in ((100, 900), (900, 900), (900, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
     glyphs = {name: pen.glyph() for name in (".notdef", "one")}
     builder = fontBuilder.FontBuilder(1000, isTTF=True)
     builder.setupGlyphOrder(list(glyphs))
-    # matplotlib measures a line of text by "lp".
+    # matplotlib measures the height of a line with the text "lp".
     builder.setupCharacterMap({ord(character): "one" for character in f"{HANZI}lp"})
     builder.setupGlyf(glyphs)
     builder.setupHorizontalMetrics({name: (1000, 0) for name in glyphs})

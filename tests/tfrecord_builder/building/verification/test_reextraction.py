@@ -14,23 +14,17 @@ from tfrecord_builder.data import dataset_info, vocabulary
 SHARD = "train-00001-of-00003.tfrecord"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    return built_data.make(tmp_path_factory.mktemp("built"), 6, 3)
-
-
 @pytest.fixture
-def data_dir(built, tmp_path):
-    """A copy of the data whose items name a copy of the recordings."""
-    data_dir = pathlib.Path(shutil.copytree(built, tmp_path / "data"))
+def data_dir(built, data_dir, tmp_path):
+    """A copy of the data directory whose .jsonl files name a copy of the recordings."""
     corpus_dir = pathlib.Path(built).parent / "corpus"
-    shutil.copytree(corpus_dir, tmp_path / "corpus")  # with its times
+    shutil.copytree(corpus_dir, tmp_path / "corpus")  # including modification times
     for path in data_dir.glob("*.jsonl"):
         path.write_text(path.read_text("utf-8").replace(str(corpus_dir), str(tmp_path / "corpus")), "utf-8")
     return data_dir
 
 
-def _check(data_dir, num_samples=9, seed=1, done=None):
+def _check(data_dir, num_samples=15, seed=1, done=None):
     info = dataset_info.DatasetInfo.load(str(data_dir))
     saved = data_directory.load_vocabularies(str(data_dir), info)
     made = reextraction.Reextraction(str(data_dir), info, saved, (done if done is not None else []).append)
@@ -45,9 +39,9 @@ def _first(data_dir):
 def test_a_fresh_build_gives_the_same_records(data_dir):
     done = []
     assert _check(data_dir, done=done) == []
-    assert done == [1] * 9
-    assert _check(data_dir, 4, done=done) == [] and len(done) == 13
-    assert _check(data_dir, 1000, done=done) == [] and len(done) == 22
+    assert done == [1] * 15
+    assert _check(data_dir, 4, done=done) == [] and len(done) == 19
+    assert _check(data_dir, 1000, done=done) == [] and len(done) == 34
 
 
 def test_text_records_are_compared(tmp_path):
@@ -60,17 +54,12 @@ def test_text_records_are_compared(tmp_path):
     assert "its line in the .jsonl file now produces a different record: pronunciation is " in text
 
 
-def _vocabularies(data_dir, info):
-    saved = data_directory.load_vocabularies(str(data_dir), info)
-    return saved.tokens, saved.characters
-
-
 def test_the_seed_selects_the_records(data_dir):
     name, audio = _first(data_dir)
     os.remove(audio)
-    drawn = [bool(_check(data_dir, 3, seed)) for seed in range(20)]
-    assert drawn == [bool(_check(data_dir, 3, seed)) for seed in range(20)]
-    assert 2 <= sum(drawn) <= 12  # a third is to be expected
+    drawn = [bool(_check(data_dir, 5, seed)) for seed in range(20)]
+    assert drawn == [bool(_check(data_dir, 5, seed)) for seed in range(20)]
+    assert 2 <= sum(drawn) <= 12  # about a third is expected
 
 
 def test_missing_audio(data_dir):
@@ -145,9 +134,10 @@ def test_a_record_with_other_labels(data_dir, name, value):
 
 
 def test_one_step_of_float16_is_tolerated(data_dir):
-    (example,) = built_data.read(data_dir / SHARD)[:1]
+    example = built_data.read(data_dir / SHARD)[0]
     info = dataset_info.DatasetInfo.load(str(data_dir))
-    expected = stored_records.RecordSpec(*_vocabularies(data_dir, info), info.frontend, "float16")
+    saved = data_directory.load_vocabularies(str(data_dir), info)
+    expected = stored_records.RecordSpec(saved.tokens, saved.characters, info.frontend, "float16")
     fbank = stored_records.read_record(example, expected).fbank
     for steps, is_same in ((1, True), (3, False)):
         moved = (fbank.view(np.int16) + np.int16(steps)).view(np.float16)
@@ -166,7 +156,7 @@ def test_a_missing_jsonl_does_not_stop_the_other_shards(data_dir):
     assert _check(data_dir, done=done) == [
         f"{SHARD[:-9]}.jsonl: file cannot be read (No such file or directory), so its shard was not sampled"
     ]
-    assert len(done) == 7
+    assert len(done) == 11
 
 
 def test_a_shard_that_cannot_be_read(data_dir):

@@ -41,9 +41,8 @@ def test_text_has_no_features():
     found = stored_records.read_record(schema.make_example(TEXT_RECORD), TEXT)
     assert found == TEXT_RECORD
     assert list(stored_records.problems(found, TEXT)) == []
-    with pytest.raises(
-        stored_records.DamagedRecordError, match="features are character_ids, .*, expected .*fbank"
-    ):
+    message = "features are character_ids, .*, expected .*fbank"
+    with pytest.raises(stored_records.DamagedRecordError, match=message):
         stored_records.read_record(schema.make_example(TEXT_RECORD), EXPECTED)
     with pytest.raises(stored_records.DamagedRecordError, match="features are .*fbank"):
         stored_records.read_record(schema.make_example(RECORD), TEXT)
