@@ -62,8 +62,7 @@ class LocatedRecord:
 def show(config: ShowConfig) -> None:
     """Prints a record and draws its picture.
 
-    Raises:
-        errors.UserError: the data directory, the record or a vocabulary is missing or damaged.
+    Raises errors.UserError if the data directory, the record or a vocabulary is missing or damaged.
     """
     info = dataset_info.DatasetInfo.load(config.data_dir)
     tokens, characters = (
@@ -85,8 +84,7 @@ def find(
 ) -> LocatedRecord:
     """Finds an utterance's record; if the id is None, finds the first record, searching train first.
 
-    Raises:
-        errors.UserError: there is no such record, its shard is missing, or the record is damaged.
+    Raises errors.UserError if there is no such record, its shard is missing, or the record is damaged.
     """
     damaged = None
     for split in sorted(info.splits, key=lambda name: (name != "train", name)):

@@ -78,14 +78,10 @@ def build(
     label_config: labelling.LabelConfig = SYLLABLES,
     vocabulary_config: vocabularies.VocabularyConfig = OF_THE_TRAIN_SPLIT,
 ) -> dataset_info.DatasetInfo:
-    """Builds a data directory in config.output_dir.
+    """Builds a data directory in config.output_dir; returns the contents of its dataset_info.json.
 
-    Returns:
-        The contents of the new dataset_info.json.
-
-    Raises:
-        UserError: the corpus, the output directory or the frozen vocabulary cannot be used, too many
-            utterances are rejected, or two flags contradict each other.
+    Raises UserError if the corpus, the output directory or the frozen vocabulary cannot be used, too many
+    utterances are rejected, or two flags contradict each other.
     """
     _check_text(config, frontend_config, augmentation, label_config)
     codecs.require(augmentation.codecs)

@@ -173,11 +173,8 @@ class Catalog:
     def sentences(self) -> dict[str, tuple[int, dict[str, int]]]:
         """Counts the distinct sentences in the items that were not rejected.
 
-        This method can be called only once, when the catalog is complete.
-
-        Returns:
-            For each split, the number of sentences, and how many of them also occur in each other split, for
-            example {"dev": (893, {"train": 12})}.
+        Returns, for each split, the number of sentences, and how many of them also occur in each other split,
+        for example {"dev": (893, {"train": 12})}. Can be called only once, when the catalog is complete.
         """
         self._database.execute("COMMIT")
         self._database.executescript(_SENTENCES)
@@ -195,13 +192,12 @@ class Catalog:
                 f"--corpus_dir: {name!r} is not a valid utterance id. Ids must not be empty or contain "
                 "tabs or line breaks, which separate the columns and rows of tables; rename the utterance."
             )
+        query = "INSERT INTO utterances (id, split) VALUES (?, ?)"
         try:
-            query = "INSERT INTO utterances (id, split) VALUES (?, ?)"
             self._database.execute(query, (name, utterance.split))
         except sqlite3.IntegrityError:
             raise errors.UserError(
-                f"--corpus_dir: {name} is a duplicate utterance id; "
-                "ids must be unique across all corpus directories."
+                f"--corpus_dir: {name} is a duplicate utterance id; ids must be unique across all corpora."
             ) from None
         if utterance.audio and utterance.segment[:2] != (0, None):
             row = (os.fsencode(utterance.audio), *utterance.segment)

@@ -29,14 +29,9 @@ _NOT_PUBLISHED = {_FINGERPRINT_FILE, _REPLACED, _SCRATCH, dataset_info.INFO_FILE
 def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
     """Creates the directory if necessary, and locks it against other builds.
 
-    Directories in object stores cannot be locked, so users must not run two builds in the same directory.
-
-    Yields:
-        A local directory for scratch files, which is removed on exit.
-
-    Raises:
-        UserError: the directory cannot be used, another build is running in it, or writing to it fails, for
-            example because the disk is full.
+    Yields a local directory for scratch files, which is removed on exit. Directories in object stores cannot
+    be locked, so users must not run two builds in the same directory. Raises UserError if the directory
+    cannot be used, another build is running in it, or it cannot be written to (for example, a full disk).
     """
     _check_usable(output_dir, overwrite=True)  # raises UserError before anything is created
     is_remote = urls.is_remote(output_dir)

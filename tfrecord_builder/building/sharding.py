@@ -150,10 +150,8 @@ def write(
     """Assigns the items in .labelled files (see chunks.py) to shards, and writes each shard's .jsonl file.
 
     The items of a split, sorted by the sha256 of their ids, are assigned to its shards in turn. A split with
-    fewer items than num_shards gets one shard per item. Every item is added to the catalog.
-
-    Raises:
-        UserError: an augmented copy and an utterance have the same id.
+    fewer items than num_shards gets one shard per item. Every item is added to the catalog. Raises UserError
+    if an augmented copy and an utterance have the same id.
     """
     counts = {split: min(num_shards, split_sizes[split]) for split in sorted(split_sizes)}
     buffer_bytes = _BUFFER_BYTES // sum(counts.values(), 1)

@@ -104,8 +104,7 @@ def write(
 ) -> dataset_info.DatasetInfo:
     """Writes the files next to the shards, except dataset_info.json, which must be written last.
 
-    Returns:
-        The contents of dataset_info.json.
+    Returns the contents of dataset_info.json.
     """
     saved, totals, sentences = settings.vocabularies, shard_statistics.add_up(shards), corpus.sentences()
     splits = {}

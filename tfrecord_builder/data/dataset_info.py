@@ -114,8 +114,7 @@ class DatasetInfo:
             does not exist.
         exclude_sha256: hex digest of the table of --exclude; empty if no utterances were excluded by one.
 
-    Raises:
-        errors.UserError: fbank_dtype or token_type is unknown.
+    Raises errors.UserError if fbank_dtype or token_type is unknown.
     """
 
     frontend: Optional[frontend.FrontendConfig]

@@ -80,11 +80,8 @@ JOIN_RULES = (
 def split_syllable(token: str) -> Optional[tuple[str, str, str]]:
     """Splits a toned syllable into (initial, final, tone).
 
-    Er-hua is part of the final: "dianr3" is ("d", "ianr", "3"). The suffix "r5" alone is ("", "er", "5").
-
-    Returns:
-        One element each of INITIALS, FINALS (followed by "r" for er-hua) and TONES; None if the token is not
-        a syllable.
+    The parts are elements of INITIALS, FINALS and TONES. Er-hua adds "r" to the final: "dianr3" is ("d",
+    "ianr", "3"), and the suffix "r5" alone is ("", "er", "5"). Returns None if the token is not a syllable.
     """
     spelling, tone = token[:-1], token[-1:]
     if not spelling or tone not in TONES:
@@ -133,12 +130,9 @@ def split_initial_final(token: str) -> tuple[str, ...]:
 def part_matrix(tokens: Sequence[str]) -> np.ndarray:
     """Returns a matrix of each token's parts, so that tokens that sound alike can share parameters.
 
-    Args:
-        tokens: tokens of any vocabulary; if a token is not a toned syllable, its row is all zeros.
-
-    Returns:
-        float32 [len(tokens), num_parts], zeros and ones. The columns stand, in a fixed order, for initials,
-        finals, tones, all pairs of a final and a tone, and er-hua.
+    The matrix is float32 [len(tokens), num_parts], with zeros and ones; the row of a token that is not a
+    toned syllable is all zeros. The columns stand, in a fixed order, for initials, finals, tones, all pairs
+    of a final and a tone, and er-hua.
     """
     matrix = np.zeros([len(tokens), len(_COLUMNS)], np.float32)
     for row, token in enumerate(tokens):

@@ -103,8 +103,7 @@ def constant(default: Any, instead: str = "") -> Any:
 class Checked:
     """Base class for configs; checks the values of all settings when a config is created.
 
-    Raises:
-        errors.UserError: a value is not allowed; the message states the flag, its value and what is allowed.
+    Raises errors.UserError, which states the flag, its value and the allowed values, if one is not allowed.
     """
 
     REMOVED: ClassVar[Mapping[str, str]] = {}  # {name of a former field: what to use instead of its flag}
@@ -142,10 +141,8 @@ def define(
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
     """Makes a config from the parsed flags; a command-line flag overrides its alternative in a flag file.
 
-    A setting with presets changes the defaults of the flags that are converted after it.
-
-    Raises:
-        errors.UserError: a value is not allowed, or the config's __post_init__ rejects a combination.
+    A setting with presets changes the defaults of the flags that are converted after it. Raises
+    errors.UserError if a value is not allowed, or the config's __post_init__ rejects a combination.
     """
     settings = list(_settings(config_class))
     for field, described in settings:

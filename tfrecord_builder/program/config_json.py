@@ -47,9 +47,8 @@ def to_json_dict(config: Any) -> dict[str, Any]:
 def from_json_dict(config_class: type[Config], values: Mapping[str, Any]) -> Config:
     """Makes a config from the output of `to_json_dict`; missing keys get their default values.
 
-    Raises:
-        errors.UserError: a key is unknown, a key without a default is missing, or a value has the wrong type
-            or is NaN or Inf.
+    Raises errors.UserError if a key is unknown, a key without a default is missing, or a value has the wrong
+    type or is NaN or Inf.
     """
     return _from_json(config_class, values, config_class.__name__)
 

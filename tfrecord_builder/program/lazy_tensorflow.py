@@ -29,11 +29,8 @@ def __getattr__(name: str) -> object:
 def load() -> ModuleType:
     """Imports TensorFlow and suppresses the log lines that it writes before its log level takes effect.
 
-    The lines are shown if the import fails, or if TF_CPP_MIN_LOG_LEVEL is set to a value other than 3.
-
-    Raises:
-        errors.UserError: the CPU lacks AVX, TensorFlow cannot be imported, or its release is not listed in
-            tensorflow_release.
+    The lines are shown if the import fails, or if TF_CPP_MIN_LOG_LEVEL is set to a value other than 3. Raises
+    errors.UserError if the CPU lacks AVX, or TensorFlow cannot be imported or is not of a tested release.
     """
     _require_avx()
     is_quiet = os.environ.setdefault(_LOG_LEVEL, _ERRORS_ONLY) == _ERRORS_ONLY

@@ -190,9 +190,7 @@ def writing(path: str) -> Iterator[str]:
     """Yields a temporary local path to write to; if the block succeeds, the file is moved to `path`.
 
     An incomplete file is never visible: local files are renamed, and object stores show only complete files.
-
-    Raises:
-        errors.UserError: as for find_target.
+    Raises errors.UserError, as find_target does.
     """
     path = find_target(path)
     beside = f"{path}.{uuid.uuid4().hex[:8]}.incomplete"
@@ -214,8 +212,7 @@ def writing(path: str) -> Iterator[str]:
 def find_target(path: str) -> str:
     """Returns the actual path of a file to write; resolves symbolic links, so that the links are kept.
 
-    Raises:
-        errors.UserError: the path is a directory, device, pipe, socket or circular link.
+    Raises errors.UserError if the path is a directory, device, pipe, socket or circular link.
     """
     if urls.is_remote(path) or not os.path.lexists(path):
         return path

@@ -60,8 +60,7 @@ def exclusive(
 class ReadLock:
     """A lock, held until release() or deletion, that keeps remove_unless_read from removing a file.
 
-    Raises:
-        FileNotFoundError: the file is missing, or was removed or replaced before it was locked.
+    Raises FileNotFoundError if the file is missing, or was removed or replaced before it was locked.
     """
 
     _descriptor: Optional[int] = None

@@ -37,8 +37,7 @@ def parse(name: str) -> Optional[Member]:
 def copy(file: BinaryIO, member: Member) -> BinaryIO:
     """Copies a member to a temporary file; `file` must be the archive, positioned at the member's start.
 
-    Raises:
-        OSError: neither the member's name nor a WAV or kaldiio header states the length.
+    Raises OSError if neither the member's name nor a WAV or kaldiio header states the length.
     """
     head, remaining = _read_head(file, member) if member.num_bytes is None else (b"", member.num_bytes)
     copied = tempfile.TemporaryFile()

@@ -192,8 +192,7 @@ def _walk_order(key: str) -> list[tuple[bool, str]]:
 def _list_keys(directory: str, **options) -> list[str]:
     """Returns keys relative to a directory: all keys under it or, with Delimiter="/", its entries.
 
-    Raises:
-        FileNotFoundError: there are no such keys.
+    Raises FileNotFoundError if there are no such keys.
     """
     keys: list[str] = []
     with request(directory) as (client, bucket, key):

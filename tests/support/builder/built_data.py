@@ -1,7 +1,5 @@
 """Builds small data directories, and changes their records, for tests of the code that reads them."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import os

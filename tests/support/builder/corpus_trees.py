@@ -1,7 +1,5 @@
 """Makes tiny corpora in the layouts of published corpora and formats; each recording is a one-second tone."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -6,8 +6,6 @@ A forked build starts within milliseconds, and all its work is done in the proce
 is not used before the fork.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Runs moto's S3 server on this machine; s3:// paths connect to this server."""
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import logging

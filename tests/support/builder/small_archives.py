@@ -1,7 +1,5 @@
 """Tiny archives, and corpora that consist of them, for tests of downloading."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

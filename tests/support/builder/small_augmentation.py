@@ -1,7 +1,5 @@
 """Makes directories with noises and room impulse responses, for tests of augmentation."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 

@@ -1,7 +1,5 @@
 """Makes corpora of a few seconds, some in the layouts of published corpora, for tests of the builder."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

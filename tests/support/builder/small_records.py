@@ -1,7 +1,5 @@
 """Makes small data directories from which a tiny model can learn, because each token has its own mel bin."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import os

@@ -1,7 +1,5 @@
 """Assigns items to shards, and runs units of work."""
 
-from __future__ import annotations
-
 import collections
 import pathlib
 import tempfile

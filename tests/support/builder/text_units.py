@@ -1,7 +1,5 @@
 """Units of work that write a text to a file, for tests of engines."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from tfrecord_builder import errors

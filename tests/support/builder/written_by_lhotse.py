@@ -5,8 +5,6 @@ pairs/x_{recordings,supervisions}_{train,dev}.jsonl.gz       train at 0.9 times 
 audio.npz                    samples that Lhotse loads for each accepted utterance: the mean of its channels
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

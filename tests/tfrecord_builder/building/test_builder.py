@@ -117,10 +117,7 @@ def test_rows_of_text_are_accepted_or_rejected_with_a_reason(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        (
-            "keep",
-            "numbers in 2 transcript(s) lose points, signs or units in the labels (12.5% becomes 1 2 5), ",
-        ),
+        ("keep", "numbers in 2 transcript(s) lose points, signs or units in the labels (12.5% becomes"),
         ("read", "numbers in 1 transcript(s) may be read differently from what was said (a hyphen "),
     ],
 )
@@ -245,11 +242,8 @@ def test_frozen_vocabularies(tmp_path):
     first = _build(small_corpora.make_text_corpus(tmp_path / "news"), tmp_path / "text", corpus="text")
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in")
     both = _build(corpus_dir, tmp_path / "all", vocabulary_dir=str(tmp_path / "text"))
-    assert (both.tokens_sha256, both.characters_sha256, both.readings_sha256) == (
-        first.tokens_sha256,
-        first.characters_sha256,
-        first.readings_sha256,
-    )
+    for name in ("tokens_sha256", "characters_sha256", "readings_sha256"):
+        assert getattr(both, name) == getattr(first, name)
     assert both.splits["train"].unknown_tokens == 2 + 5 + 2 + 2  # 一下 twice, 今天天气很, 北京
     one = _build(corpus_dir, tmp_path / "tokens", vocabulary=str(tmp_path / "text" / "tokens.txt"))
     assert one.tokens_sha256 == first.tokens_sha256
@@ -318,8 +312,6 @@ def test_a_fraction_of_the_train_speakers_becomes_the_dev_split(tmp_path, caplog
     (speaker,) = {record["speaker"] for record in _records(tmp_path / "out", "dev")}
     assert speaker not in {record["speaker"] for record in _records(tmp_path / "out", "train")}
     assert "has no dev split" not in caplog.text
-    with pytest.raises(errors.UserError, match="--dev_fraction=0.6: expected at least 0 and at most 0.5"):
-        _build(corpus_dir, tmp_path / "other", dev_fraction=0.6)
 
 
 def test_empty_manifest(tmp_path):
@@ -406,20 +398,14 @@ def test_sentences_that_splits_share_are_counted(tmp_path):
 
 
 _TEXT_FLAGS = (  # flags that text corpora do not support, and the errors
-    *(
-        (
-            "text",
-            {"token_type": kind},
-            f"--token_type={kind} does not support --corpus=text, .*; use sylla",
-        )
-        for kind in ("initial_final", "character", "bpe")
-    ),
-    ("text", {"token_type": "bpe"}, "each character is paired with a syllable; use syllable or toneless"),
     (
-        "punctuated",
-        {"token_type": "bpe"},
-        "--token_type=bpe does not support --corpus=punctuated, in which",
+        "text",
+        {"token_type": "initial_final"},
+        "--token_type=initial_final does not support --corpus=text, in",
     ),
+    ("text", {"token_type": "character"}, "--token_type=character does not support --corpus=text, in which"),
+    ("text", {"token_type": "bpe"}, "each character is paired with a syllable; use syllable or toneless"),
+    ("punctuated", {"token_type": "bpe"}, "--token_type=bpe does not support --corpus=punctuated, in "),
     ("punctuated", {"sample_rate": 8000}, "--corpus=punctuated: a text corpus has no audio features; leave"),
     ("text", {"frontend": "log_spectrogram", "hop_ms": 5.0}, "--frontend=log_spectrogram and --hop_ms=5.0"),
 )
@@ -478,6 +464,7 @@ def test_overwriting_a_bpe_build_with_another_token_type_removes_the_bpe_model(t
         (dict(num_workers=0), "--num_workers=0"),
         (dict(max_rejected=1.5), "--max_rejected=1.5"),
         (dict(max_seconds=0.0), "--max_seconds=0.0"),
+        (dict(dev_fraction=0.6), "--dev_fraction=0.6: expected at least 0 and at most 0.5"),
     ],
 )
 def test_config_refuses(options, message):

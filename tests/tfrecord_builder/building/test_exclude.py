@@ -7,7 +7,7 @@ import pytest
 import small_corpora
 
 from tfrecord_builder import errors
-from tfrecord_builder.building import builder, listing
+from tfrecord_builder.building import builder
 from tfrecord_builder.data import recordings, vocabulary
 from tfrecord_builder.labels import subwords
 
@@ -92,20 +92,15 @@ def test_sentences_of_a_text_corpus_are_excluded(tmp_path):
     [
         ("score\tfault\n0.1\tsilence\n", r"suspects.tsv: found score, fault, but no id \(id, utterance_id, "),
         ("\n", r"suspects.tsv: found no id \("),
+        ("", r"suspects.tsv: found no id \("),
     ],
 )
-def test_a_table_without_ids_is_refused(tmp_path, corpus, table, problem):
+def test_a_table_without_ids_or_a_missing_table_is_refused(tmp_path, corpus, table, problem):
     with pytest.raises(errors.UserError, match=f"^--exclude: .*{problem}"):
         build(corpus, tmp_path / "out", table)
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_empty_or_missing_table_is_refused(tmp_path):
-    empty = small_corpora.write_text(tmp_path / "suspects.tsv", "")
-    with pytest.raises(errors.UserError, match=r"^--exclude: .*suspects.tsv: found no id \("):
-        listing.read_excluded(empty)
     with pytest.raises(errors.UserError, match="^--exclude: .*none.tsv: file does not exist"):
-        listing.read_excluded(str(tmp_path / "none.tsv"))
+        built_data.build(corpus, tmp_path / "out", exclude=str(tmp_path / "none.tsv"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_table_with_all_utterances_is_refused(tmp_path, corpus):

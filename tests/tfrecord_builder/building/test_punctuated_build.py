@@ -1,7 +1,5 @@
 """Data for the punctuation model, and written text in data with recordings."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -3,8 +3,6 @@
 The features are float16, because float32 features differ in the last bit between CPU types.
 """
 
-from __future__ import annotations
-
 import built_data
 import pytest
 import small_augmentation

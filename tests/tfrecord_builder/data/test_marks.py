@@ -1,7 +1,5 @@
 """Punctuation marks and the characters that they follow."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfrecord_builder.data import marks

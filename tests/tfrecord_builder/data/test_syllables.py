@@ -91,10 +91,8 @@ def test_columns_do_not_depend_on_the_tokens():
 def _list_readings():
     """Returns all readings that pypinyin knows."""
     style = dict(style=pypinyin.Style.TONE3, v_to_u=False, neutral_tone_with_five=True)
-    readings = (
-        pypinyin.pinyin(chr(code), heteronym=True, errors="ignore", **style)[0] for code in PINYIN_DICT
-    )
-    return set().union(*readings)
+    options = dict(style, heteronym=True, errors="ignore")
+    return set().union(*(pypinyin.pinyin(chr(code), **options)[0] for code in PINYIN_DICT))
 
 
 def _inventory():

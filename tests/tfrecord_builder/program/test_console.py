@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pathlib
 import subprocess
 import sys
@@ -38,9 +36,8 @@ def test_help_lists_the_programs_with_their_first_lines(monkeypatch, capsys):
         builder.main()
     assert end.value.code == 0
     first, _, *lines = capsys.readouterr().out.splitlines()
-    assert first == (
-        "usage: tfrecord-builder PROGRAM [--flags]; tfrecord-builder PROGRAM --help lists its flags"
-    )
+    usage = "tfrecord-builder PROGRAM [--flags]; tfrecord-builder PROGRAM --help lists its flags"
+    assert first == f"usage: {usage}"
     assert "  build            Builds TFRecords from a corpus." in lines
 
 

@@ -1,7 +1,5 @@
 """Ctrl-C during the imports of a program prints no traceback."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

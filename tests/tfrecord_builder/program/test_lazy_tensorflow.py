@@ -1,7 +1,5 @@
 """Programs with a fake TensorFlow, which writes to standard error like the C++ code of the real one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,10 +7,8 @@ import sys
 import paths
 import pytest
 
-_PROGRAM = (
-    "from tfrecord_builder.program import lazy_tensorflow; "
-    "lazy_tensorflow.load_or_exit(); print(lazy_tensorflow.name)"
-)
+_IMPORT = "from tfrecord_builder.program import lazy_tensorflow as tf"
+_PROGRAM = f"{_IMPORT}; tf.load_or_exit(); print(tf.name)"
 
 
 def run(tmp_path, source, command=_PROGRAM, **environment):
@@ -66,8 +62,7 @@ def test_the_output_of_a_failed_import_is_shown(tmp_path, source, starts, ends):
     "command",
     [
         _PROGRAM,
-        "from tfrecord_builder.program import program;"
-        "from tfrecord_builder.program import lazy_tensorflow as tf; program.run(lambda: tf.constant)",
+        f"from tfrecord_builder.program import program; {_IMPORT}; program.run(lambda: tf.constant)",
     ],
 )
 def test_an_untested_release_is_refused_in_one_sentence(tmp_path, command):
@@ -80,8 +75,7 @@ def test_an_untested_release_is_refused_in_one_sentence(tmp_path, command):
 
 def test_attributes_are_those_of_tensorflow(tmp_path):
     source = f"{GOOD}\nerrors = 'of TensorFlow'"
-    command = "from tfrecord_builder.program import lazy_tensorflow as tf; print(tf.errors)"
-    assert run(tmp_path, source, command).stdout == "of TensorFlow\n"
+    assert run(tmp_path, source, f"{_IMPORT}; print(tf.errors)").stdout == "of TensorFlow\n"
 
 
 SHOWS_KERAS = f"{GOOD}\nprint(os.environ.get('TF_USE_LEGACY_KERAS'))"
@@ -113,13 +107,9 @@ def test_garbage_collection_is_off_while_tensorflow_loads(tmp_path, before, coun
 
 @pytest.mark.long
 def test_keras_is_imported_on_first_use():
-    command = (
-        "from tfrecord_builder.program import lazy_tensorflow as tf; import sys; tf.constant; "
-        "before = 'keras' in sys.modules; print(before, tf.keras.layers.Dense.__name__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", command], cwd=paths.ROOT, capture_output=True, text=True, timeout=120
-    )
+    show = "before = 'keras' in sys.modules; print(before, tf.keras.layers.Dense.__name__)"
+    command = [sys.executable, "-c", f"{_IMPORT}; import sys; tf.constant; {show}"]
+    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout == "False Dense\n", done.stderr
 
 

@@ -93,10 +93,8 @@ def test_finding_files_takes_one_request_for_all_directories(put, requests):
 def test_moving_a_file_keeps_files_with_longer_names(store, put):
     put("move/a.tfrecord", b"new"), put("move/a.tfrecord.json"), put("moved/a.tfrecord", b"old")
     files.move(f"{BUCKET}/move/a.tfrecord", f"{BUCKET}/moved/a.tfrecord")
-    assert (s3_server.list_keys(store, "move"), s3_server.list_keys(store, "moved")) == (
-        ["a.tfrecord.json"],
-        ["a.tfrecord"],
-    )
+    assert s3_server.list_keys(store, "move") == ["a.tfrecord.json"]
+    assert s3_server.list_keys(store, "moved") == ["a.tfrecord"]
     assert _read(f"{BUCKET}/moved/a.tfrecord") == b"new"
 
 
@@ -122,9 +120,6 @@ def test_missing_files_are_not_found_errors(put):
     for path in (f"{BUCKET}/none", f"{BUCKET}/there", f"{BUCKET}/there/a/b"):
         with pytest.raises(FileNotFoundError, match="No such file or directory: '"):
             files.open_binary(path)
-    for function in (files.list_names, files.size_and_time, files.remove_tree):
-        with pytest.raises(FileNotFoundError):
-            function(f"{BUCKET}/none")
 
 
 def test_the_temporary_copy_of_a_missing_file_is_closed(monkeypatch):

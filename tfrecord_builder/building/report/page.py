@@ -154,10 +154,9 @@ def _format_percentage(part: int, total: int) -> str:
 def list_labels(counts: Mapping[str, Mapping[str, int]], labels: vocabulary.Vocabulary) -> dict:
     """Summarises the labels in all splits; `counts` maps split -> label -> count.
 
-    Returns:
-        A dictionary with the size of the vocabulary, the number of its labels that never occur in train, the
-        number that occur once, the most and the least frequent (label, count) pairs in train, the unknown
-        labels in all splits, and each split's numbers of labels, distinct known labels and unknown labels.
+    Returns the size of the vocabulary, the number of its labels that never occur in train, the number that
+    occur once, the most and the least frequent (label, count) pairs in train, the unknown labels in all
+    splits, and each split's numbers of labels, distinct known labels and unknown labels.
     """
     in_vocabulary = set(labels.tokens) - {vocabulary.UNKNOWN}
     train = {label: count for label, count in counts.get("train", {}).items() if label in in_vocabulary}
@@ -196,9 +195,7 @@ def list_rejected(rejected: Iterable[Rejection]) -> list[tuple[str, int, list[Au
     """Groups rejected utterances by reason, starting with the most frequent reason.
 
     The text after ": " in a reason applies to one utterance only, and is shown next to that utterance.
-
-    Returns:
-        For each reason: (reason, count, the first NUM_REJECTED utterances).
+    Returns (reason, count, the first NUM_REJECTED utterances) for each reason.
     """
     counts, first = collections.Counter(), {}
     for utterance_id, split, reason, audio in rejected:

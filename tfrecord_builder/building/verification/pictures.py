@@ -23,8 +23,7 @@ _FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # position of the first line, below 
 def draw(record: schema.Record, config: frontend.FrontendConfig, path: str) -> list[str]:
     """Draws a record's features over time, with the transcript and pronunciation, and saves a PNG file.
 
-    Returns:
-        The texts that were omitted because no CJK font is installed.
+    Returns the texts that were omitted because no CJK font is installed.
     """
     texts = [text for text in (record.transcript, record.pronunciation) if text]
     lines = [line for text in texts if fonts.can_draw(text) for line in _wrap(text)[:_MAX_LINES]]

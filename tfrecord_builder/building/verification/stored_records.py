@@ -109,9 +109,8 @@ class RecordSpec:
 def read_record(serialized: bytes, expected: RecordSpec) -> schema.Record:
     """Parses a serialised record; the fbank array is a view of `serialized`, not a copy.
 
-    Raises:
-        DamagedRecordError: the data is not a tf.train.Example, the features or their types are wrong, a text
-            is not UTF-8, or fbank has the wrong size.
+    Raises DamagedRecordError if the data is not a tf.train.Example, the features or their types are wrong, a
+    text is not UTF-8, or fbank has the wrong size.
     """
     try:
         features = tf.train.Example.FromString(serialized).features.feature

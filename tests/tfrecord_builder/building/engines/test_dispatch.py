@@ -4,13 +4,11 @@ import os
 import sys
 import types
 
+import built_data
 import pytest
-import small_corpora
 import text_units
 
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder
 from tfrecord_builder.building.engines import dispatch, failures
 
 UNITS = text_units.UNITS
@@ -36,9 +34,8 @@ def test_an_engine_is_added_with_one_entry(tmp_path, monkeypatch):
 def test_an_engine_that_is_not_installed(monkeypatch, runner, package):
     monkeypatch.setitem(sys.modules, package, None)
     message = rf'(?i){runner} is not installed .*"estimator-asr\[{runner}\]"\.$'
-    with pytest.raises(errors.UserError, match=message):
-        with dispatch.connect(runner):
-            pass
+    with pytest.raises(errors.UserError, match=message), dispatch.connect(runner):
+        pass
 
 
 def test_an_engine_that_fails_to_open_is_explained(monkeypatch):
@@ -46,9 +43,9 @@ def test_an_engine_that_fails_to_open_is_explained(monkeypatch):
         raise RuntimeError("two\n lines")
 
     monkeypatch.setitem(dispatch.ENGINES, "ray", open_engine)
-    with pytest.raises(errors.UserError, match="--runner=ray: the engine failed .two lines.; see"):
-        with dispatch.connect("ray"):
-            pass
+    message = "--runner=ray: the engine failed .two lines.; see"
+    with pytest.raises(errors.UserError, match=message), dispatch.connect("ray"):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -59,10 +56,8 @@ def test_an_engine_that_fails_to_open_is_explained(monkeypatch):
     ],
 )
 def test_invalid_runner_flags_are_refused(tmp_path, runner, problem):
-    corpus = small_corpora.make_manifest_corpus(tmp_path / "corpus")
-    usual = dict(corpus_dir=(corpus,), output_dir=str(tmp_path / "out"), num_workers=2)
     with pytest.raises(errors.UserError, match=problem):
-        builder.build(builder.BuildConfig(runner=runner, **usual), frontend.FrontendConfig())
+        built_data.build(tmp_path / "corpus", tmp_path / "out", runner=runner, num_workers=2)
     assert not (tmp_path / "out").exists()
 
 
@@ -165,9 +160,7 @@ class Clock:
 def test_a_scheduler_without_workers_ends_the_run_after_five_minutes(tmp_path, monkeypatch):
     patient = Clock(monkeypatch, [(299.0, 0), (300.0, 1), (600.0, 0)])
     assert len(_run(tmp_path, patient, UNITS[:1])) == 1
-    message = (
-        "--runner=ray: no worker has run anything for 300 seconds; start workers, or wait until .* is kept"
-    )
+    message = "--runner=ray: no worker has run anything for 300 seconds; start workers, or wait .* is kept"
     with pytest.raises(errors.UserError, match=message):
         _run(tmp_path, Clock(monkeypatch, [(299.0, 1), (600.0, 0)]))
 
