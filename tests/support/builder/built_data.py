@@ -54,6 +54,11 @@ def make_punctuated(directory: pathlib.Path, **flags) -> str:
     return str(directory / "marks")
 
 
+def contents(directory: pathlib.Path) -> dict[str, bytes]:
+    """Returns {name: content} of the files in a directory."""
+    return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
+
+
 def read(path: str | pathlib.Path) -> list[bytes]:
     """Returns the serialised records of a shard."""
     return list(schema.read_shard(str(path)))
@@ -98,3 +103,10 @@ def change(serialized: bytes, data_dir: str, **changes) -> bytes:
         duration_ms=int(example["duration_ms"]),
     )
     return schema.make_example(dataclasses.replace(record, **changes))
+
+
+def change_record(data_dir, name: str, index: int, **changes) -> None:
+    """Replaces some fields of a record in a shard, and updates dataset_info.json."""
+    records = read(os.path.join(data_dir, name))
+    records[index] = change(records[index], str(data_dir), **changes)
+    rewrite(str(data_dir), name, records)

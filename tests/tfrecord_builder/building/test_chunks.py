@@ -178,7 +178,7 @@ def test_labels_do_not_depend_on_the_number_of_chunks_or_workers(tmp_path, monke
         monkeypatch.setattr(listing, "_LIST_SIZE", size)
         output_dir = tmp_path / str(size)
         assert built_data.build(corpus, output_dir, num_workers=workers, **flags).num_rejected == 3
-        contents[size] = {name: (output_dir / name).read_bytes() for name in os.listdir(output_dir)}
+        contents[size] = built_data.contents(output_dir)
     assert contents[100] == contents[3]
     rejected = contents[3]["rejected.tsv"].decode().splitlines()[1:]
     assert [line.split("\t")[:3] for line in rejected] == [

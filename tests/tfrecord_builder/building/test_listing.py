@@ -30,7 +30,7 @@ def listed(tmp_path):
 def _build(output_dir, corpus_dirs, **flags):
     """Builds a data directory; returns {name: content} of its files."""
     built_data.build(corpus_dirs, output_dir, num_shards=2, **flags)
-    return {name: (output_dir / name).read_bytes() for name in sorted(os.listdir(output_dir))}
+    return built_data.contents(output_dir)
 
 
 def _make_two_corpora(directory):

@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 
+import built_data
 import killed_builds
 import pytest
 import small_corpora
@@ -27,15 +28,11 @@ def builds(corpus_dir):
     running.close()
 
 
-def _contents(directory):
-    return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
-
-
 @pytest.mark.long
 def test_a_build_killed_at_random_moments_has_the_same_bytes(builds, tmp_path):
     code, seconds = builds.run(str(tmp_path / "straight"))
     assert code == 0
-    straight = _contents(tmp_path / "straight")
+    straight = built_data.contents(tmp_path / "straight")
     assert len(straight) > 20 and ".build" not in straight
     moments, kills, output_dir = random.Random(0), 0, tmp_path / "killed"
     while kills < NUM_KILLS:
@@ -43,7 +40,7 @@ def test_a_build_killed_at_random_moments_has_the_same_bytes(builds, tmp_path):
         kills += code == -9
         assert code in (0, -9, FINISHED_BEFORE)
         if code != -9:
-            assert _contents(output_dir) == straight
+            assert built_data.contents(output_dir) == straight
             shutil.rmtree(output_dir)
     assert builds.run(str(output_dir))[0] in (0, FINISHED_BEFORE)
-    assert _contents(output_dir) == straight
+    assert built_data.contents(output_dir) == straight

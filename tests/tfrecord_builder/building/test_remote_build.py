@@ -22,19 +22,7 @@ from tfrecord_builder.data import dataset_info
 from tfrecord_builder.storage import files
 
 BUCKET = s3_server.BUCKET
-
-
-@pytest.fixture(scope="module", autouse=True)
-def store():
-    """Returns a client of a new server with an empty bucket; s3:// paths connect to this server."""
-    with s3_server.run() as client:
-        yield client
-
-
-@pytest.fixture
-def put(store):
-    """Returns a function of a key and bytes that stores an object and returns its path."""
-    return lambda key, content=b"x": s3_server.put(store, key, content)
+pytestmark = pytest.mark.usefixtures("store")
 
 
 @pytest.fixture(scope="module")

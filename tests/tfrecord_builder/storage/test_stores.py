@@ -13,12 +13,6 @@ from tfrecord_builder.storage import files
 REMOTE = {"s3": f"{s3_server.BUCKET}/stores", "gfile": "ram://host"}
 
 
-@pytest.fixture(scope="module")
-def server():
-    with s3_server.run() as client:
-        yield client
-
-
 @pytest.fixture(params=["disk", "s3", "gfile"])
 def root(request, tmp_path):
     """An empty directory."""
@@ -26,7 +20,7 @@ def root(request, tmp_path):
         return str(tmp_path)
     path = REMOTE[request.param]
     if request.param == "s3":
-        client = request.getfixturevalue("server")
+        client = request.getfixturevalue("store")
         for key in s3_server.list_keys(client, "stores"):
             client.delete_object(Bucket="bucket", Key=f"stores/{key}")
     else:
@@ -95,16 +89,16 @@ def test_missing_files_are_not_found_errors(root):
             function(f"{root}/none")
 
 
-def test_dots_in_a_path_do_not_leave_its_bucket_or_host(server):
-    for store in ("s3://bucket", "ram://host"):
-        files.make_directory(f"{store}/")
-        _write(f"{store}/a", "here")
-        assert files.read_text(f"{store}/../a") == files.read_text(f"{store}/none/./..//a") == "here"
+def test_dots_in_a_path_do_not_leave_its_bucket_or_host(store):
+    for place in ("s3://bucket", "ram://host"):
+        files.make_directory(f"{place}/")
+        _write(f"{place}/a", "here")
+        assert files.read_text(f"{place}/../a") == files.read_text(f"{place}/none/./..//a") == "here"
 
 
-@pytest.mark.parametrize("store", ["s3://nobody", "ram://nobody"])
-def test_a_missing_bucket_or_host_is_an_error(server, store):
+@pytest.mark.parametrize("place", ["s3://nobody", "ram://nobody"])
+def test_a_missing_bucket_or_host_is_an_error(store, place):
     """FileNotFoundError would mean that a corpus lacks a file."""
-    with pytest.raises(OSError, match=f"there is no such bucket or server: '{store}/'") as caught:
-        files.size_and_time(f"{store}/a")
+    with pytest.raises(OSError, match=f"there is no such bucket or server: '{place}/'") as caught:
+        files.size_and_time(f"{place}/a")
     assert caught.value.errno == errno.ENXIO

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import built_data
 import clusters
 import numpy as np
 import paths
@@ -17,8 +18,6 @@ import soundfile
 import tiny_models
 
 from estimator_asr.pretrained import encoder
-from tfrecord_builder.audio import frontend
-from tfrecord_builder.building import builder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 _started = []  # programs
@@ -40,7 +39,7 @@ def expected(corpus, tmp_path_factory):
     """The files of the local build, as {name: content}."""
     directory = tmp_path_factory.mktemp("local") / "out"
     assert _end(_start(corpus, directory, "--num_workers=2"))[0] == 0
-    return _contents(directory)
+    return built_data.contents(directory)
 
 
 @pytest.fixture(params=["spark", "ray"])
@@ -56,10 +55,6 @@ def _end_programs():
     while _started:
         with _started.pop() as process:
             process.kill()
-
-
-def _contents(directory):
-    return {name: (directory / name).read_bytes() for name in sorted(os.listdir(directory))}
 
 
 def _start(corpus, output_dir, *flags):
@@ -104,7 +99,7 @@ def test_lost_workers_do_not_change_the_output(cluster, corpus, expected, tmp_pa
     cluster.start_worker()
     code, said = _end(process)
     assert code == 0, said
-    assert _contents(tmp_path / "out") == expected
+    assert built_data.contents(tmp_path / "out") == expected
 
 
 def test_a_lost_scheduler_is_reported_and_the_same_command_continues(cluster, corpus, expected, tmp_path):
@@ -122,7 +117,7 @@ def test_a_lost_scheduler_is_reported_and_the_same_command_continues(cluster, co
     cluster.start_worker()
     code, said = _end(_start(*command))
     assert code == 0, said
-    assert _contents(tmp_path / "out") == expected
+    assert built_data.contents(tmp_path / "out") == expected
     assert {name: (tmp_path / "out" / name).stat().st_mtime_ns for name in times} == times
 
 
@@ -167,9 +162,7 @@ def test_workers_encode_from_and_into_a_store_whose_credentials_the_command_has(
 ):
     cluster.start_worker()
     weights = small_whisper.write(tmp_path / "whisper")
-    config = dict(corpus_dir=(small_corpora.make_manifest_corpus(tmp_path / "corpus", 20, 4),), num_shards=3)
-    config |= dict(output_dir=str(tmp_path / "data"), num_workers=1)
-    builder.build(builder.BuildConfig(**config), frontend.FrontendConfig(frontend="whisper_log_mel"))
+    built_data.make(tmp_path, 20, 4, frontend="whisper_log_mel")
     encoder.encode(weights, str(tmp_path / "data"), str(tmp_path / "local"), (2, 3), 1, overwrite=False)
     with s3_server.run() as client:
         monkeypatch.setenv("AWS_SESSION_TOKEN", "token-4711")
@@ -182,7 +175,7 @@ def test_workers_encode_from_and_into_a_store_whose_credentials_the_command_has(
         got = {
             name: client.get_object(Bucket="bucket", Key=f"encoded/{name}")["Body"].read() for name in names
         }
-    assert got == _contents(tmp_path / "local")
+    assert got == built_data.contents(tmp_path / "local")
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert "token-4711" not in logs + said
 

@@ -54,14 +54,19 @@ def test_text_has_no_problems(tmp_path):
     assert _verify(built_data.make_text(tmp_path)) == []
 
 
-def test_a_flipped_bit_in_a_shard_is_reported(data_dir):
-    path = data_dir / SHARD
-    content = path.read_bytes()
-    rng = random.Random(7)
-    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(20))]:
+def _flip_bits(path, num_random):
+    """Flips a bit in the first byte, then in the last, then in random bytes; yields the byte's position."""
+    content, rng = path.read_bytes(), random.Random(7)
+    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(num_random))]:
         flipped = bytearray(content)
         flipped[place] ^= 1 << rng.randrange(8)
         path.write_bytes(flipped)
+        yield place
+
+
+def test_a_flipped_bit_in_a_shard_is_reported(data_dir):
+    path = data_dir / SHARD
+    for place in _flip_bits(path, 20):
         found = _verify(data_dir)
         assert {each.path for each in found} == {str(path)}, place
         assert {each.kind for each in found} == {data_directory.DAMAGED, data_directory.FILES}, place
@@ -73,13 +78,7 @@ SIDECAR_FILES = ["tokens.txt", "characters.txt", "readings.tsv", "rejected.tsv",
 
 @pytest.mark.parametrize("name", SIDECAR_FILES)
 def test_a_flipped_bit_in_a_sidecar_file_is_reported(data_dir, name):
-    path = data_dir / name
-    content = path.read_bytes()
-    rng = random.Random(8)
-    for place in [0, len(content) - 1, *(rng.randrange(len(content)) for _ in range(3))]:
-        flipped = bytearray(content)
-        flipped[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(flipped)
+    for place in _flip_bits(data_dir / name, 3):
         texts = _texts(data_dir)
         assert texts[0].startswith(f"{name}: sha256 is "), place
         assert [text for text in texts[1:] if "not checked, because a vocab" not in text] == [], place
@@ -142,17 +141,11 @@ def test_without_dataset_info_nothing_is_checked(data_dir, tmp_path):
         _verify(tmp_path / "nowhere")
 
 
-def _spoil(data_dir, place, **changes):
-    records = built_data.read(data_dir / SHARD)
-    records[place] = built_data.change(records[place], str(data_dir), **changes)
-    built_data.rewrite(str(data_dir), SHARD, records)
-
-
 def test_a_wrong_record_with_right_checksums_is_named(data_dir):
     records = built_data.read(data_dir / SHARD)
     name = stored_records.utterance_id(records[1])
     offset = 16 + len(records[0])
-    _spoil(data_dir, 1, token_ids=[99, 1])
+    built_data.change_record(data_dir, SHARD, 1, token_ids=[99, 1])
     texts = _texts(data_dir)
     where = f"{SHARD}: record 1 at byte {offset} (utterance {name}): "
     assert len(texts) == 1 and texts[0].startswith(f"{where}token_ids contains 99, expected 0 to ")
@@ -167,7 +160,7 @@ def test_a_record_that_cannot_be_read_is_named(data_dir):
 def test_a_duplicate_id_is_named_with_both_places(data_dir):
     first = built_data.read(data_dir / "train-00000-of-00003.tfrecord")[2]
     name = stored_records.utterance_id(first)
-    _spoil(data_dir, 3, utterance_id=name)
+    built_data.change_record(data_dir, SHARD, 3, utterance_id=name)
     (text,) = _texts(data_dir)
     first = "record 2 of train-00000-of-00003.tfrecord"
     assert f"(utterance {name}): utterance id is already used by {first}; ids must be unique" in text
@@ -175,7 +168,7 @@ def test_a_duplicate_id_is_named_with_both_places(data_dir):
 
 def test_all_problems_are_reported_in_one_run(data_dir):
     os.remove(data_dir / "train-00000-of-00003.tfrecord")
-    _spoil(data_dir, 0, duration_ms=9999)
+    built_data.change_record(data_dir, SHARD, 0, duration_ms=9999)
     content = bytearray((data_dir / "dev-00000-of-00003.tfrecord").read_bytes())
     content[60] ^= 1
     (data_dir / "dev-00000-of-00003.tfrecord").write_bytes(content)
