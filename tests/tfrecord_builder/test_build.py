@@ -40,7 +40,7 @@ def test_a_full_disk_is_one_sentence_and_the_build_can_continue_later(tmp_path, 
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)
     where = (f"--corpus_dir={corpus_dir}", f"--output_dir={tmp_path / 'out'}")
     arguments = (*where, "--num_shards=1", "--num_workers=1")
-    limit = (kilobytes << 10, kilobytes << 10)  # of a file: what more is written is refused as on a full disk
+    limit = (kilobytes << 10, kilobytes << 10)  # maximum file size; longer writes fail as on a full disk
     full = subprocess.run(
         _command(*arguments),
         cwd=ROOT,
@@ -88,7 +88,7 @@ def test_ctrl_c_prints_one_line(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    logged = ("W", "I", "building:")  # on a slow machine, a line of progress too
+    logged = ("W", "I", "building:")  # log lines; on a slow machine also progress
     assert [line for line in stderr.splitlines() if not line.startswith(logged)] == ["interrupted"]
     assert os.listdir(tmp_path / "out") == [".build"]
 
@@ -106,7 +106,7 @@ def test_the_summary_says_that_speakers_are_unknown():
     )
 
 
-# Says at the end of a program which modules it has loaded.
+# Prints, when a program ends, which of the given modules it has imported.
 _PROBE = """
 import atexit, runpy, sys
 def tell():
@@ -131,12 +131,12 @@ def test_a_build_with_one_worker_is_one_process_and_loads_what_it_uses(tmp_path)
     lines = "id\taudio\tspeaker\ttext\tpinyin\tsplit\nu\ta.wav\ts\t\tni3 hao3\ttrain\n"
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", lines)
     where = (f"--corpus_dir={tmp_path / 'in'}", f"--output_dir={tmp_path / 'out'}")
-    process = "multiprocessing.popen_spawn_posix"  # loaded when a process is started
+    process = "multiprocessing.popen_spawn_posix"  # imported when a process is started
     unused = (process, "tensorflow_io", "pyspark", "matplotlib", "pypinyin", "sentencepiece")
     done = _probe("tfrecord_builder.build", (*unused, "tqdm"), *where, "--num_workers=1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded: tqdm"
-    assert "Exception ignored" not in done.stderr  # the session is closed before TensorFlow goes
+    assert "Exception ignored" not in done.stderr  # the session is closed before TensorFlow is unloaded
 
 
 @pytest.mark.parametrize("program", ["build", "verify", "show", "download"])

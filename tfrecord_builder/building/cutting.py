@@ -29,7 +29,7 @@ class RejectedRecording(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class LongRecording:
-    """A recording to cut; num_items is the number of segments, which must be different."""
+    """A recording to cut into segments, which must all differ; num_items is the number of segments."""
 
     file: str
     audio: str
@@ -39,7 +39,7 @@ class LongRecording:
 
 @dataclasses.dataclass
 class CutReceipt(resumable.ShardReceipt):
-    """A finished .cut file; a place is (segment, start in bytes, number of samples, reason to reject it)."""
+    """Receipt of a .cut file; a place is (segment, start in bytes, number of samples, rejection reason)."""
 
     places: list = dataclasses.field(default_factory=list)
 
@@ -89,7 +89,7 @@ class RecordingCutter(resumable.UnitWriter):
         return resumable.hash_json([audio, signature, self.sample_rate, self.max_seconds]) + ".cut"
 
     def _read(self, recording):
-        """Yields (segment, waveform, reason to reject the segment or "") for each segment."""
+        """Yields (segment, waveform, rejection reason or "") for each segment."""
         values = recording.audio, recording.segments, self.sample_rate, self.max_seconds
         try:
             for segment, read in zip(recording.segments, segment_reader.read(*values)):

@@ -90,7 +90,7 @@ def remove_tree(directory: str) -> None:
 
 
 def upload(local_path: str, path: str, beside: str) -> None:
-    """Copies a local file to `path`; outside object stores, copies it to `beside` and renames that."""
+    """Copies a local file to `path`; outside object stores, to `beside` first, which is then renamed."""
     target = path if _scheme(path) in _OBJECT_STORES else beside
     with open(local_path, "rb") as source, _translated(target):
         with _gfile(target).GFile(_normalise(target), "wb") as file:

@@ -36,7 +36,7 @@ def test_a_list_can_be_read_without_the_catalog(listed, tmp_path):
     listed.add_list([_utterance("a"), odd])
     listed.add_list([_utterance("c")])
     listed.group("train", lambda utterance: utterance.utterance_id)
-    digests = [digest for digest, _ in listed.group_sizes()]  # 2e7d.. is c, ca97.. is a
+    digests = [digest for digest, _ in listed.group_sizes()]  # first the hash of c, 2e7d..., then that of a
     listed.move_groups(digests[1:], "test")
     first, second = listed.lists()
     assert (first.file, first.splits) == ("00000.listed", "21")  # see manifest.SPLITS

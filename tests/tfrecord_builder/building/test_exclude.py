@@ -1,4 +1,4 @@
-"""--exclude leaves the utterances of a table out of a build."""
+"""--exclude leaves the utterances listed in a table out of a build."""
 
 import hashlib
 

@@ -119,7 +119,7 @@ def _dev(listed, fraction):
 
 
 def test_dev_gets_whole_speakers_in_the_order_of_their_hashes(listed, caplog):
-    # sha256("speaker d") begins with 13; then come a 2b, e 47, c 8d and b ac.
+    # The hash of speaker d begins with 13, the hash of a with 2b, e with 47, c with 8d, and b with ac.
     _fill(listed, _speakers(dict.fromkeys("abcde", 4)))
     assert _dev(listed, 0.4) == ["a0", "a1", "a2", "a3", "d0", "d1", "d2", "d3"]
     assert {utterance.speaker for utterance in listed.utterances("train")} == set("bce")
@@ -134,7 +134,8 @@ def test_the_order_of_the_corpus_does_not_matter(listed):
 
 def test_a_speaker_with_too_many_utterances_is_skipped(listed):
     _fill(listed, _speakers({"a": 2, "b": 3, "c": 5, "d": 10}))
-    assert _dev(listed, 0.4) == ["a0", "a1", "c0", "c1", "c2", "c3", "c4"]  # at most 8: not d, nor b
+    # At most 8 utterances are moved, so d and b do not fit.
+    assert _dev(listed, 0.4) == ["a0", "a1", "c0", "c1", "c2", "c3", "c4"]
 
 
 @pytest.mark.parametrize(("sizes", "smallest"), [({"a": 3, "b": 2, "c": 4}, "b"), ({"a": 6, "b": 3}, "b")])

@@ -111,7 +111,7 @@ def test_a_failed_store_is_reported_in_the_same_words_with_an_engine(tmp_path, w
 
 
 def test_a_store_that_fails_in_a_worker_is_reported_in_the_same_words(tmp_path, written, engine, monkeypatch):
-    monkeypatch.setattr(listing, "_LIST_SIZE", 1)  # a single chunk would be labelled here
+    monkeypatch.setattr(listing, "_LIST_SIZE", 1)  # a single chunk would be labelled in this process
     rows = "".join(f"u{i}\ts3://nobody/{i}.wav\t你好\n" for i in range(2))
     small_corpora.write_text(tmp_path / "in" / "manifest.tsv", f"id\taudio\ttext\n{rows}")
     told = []

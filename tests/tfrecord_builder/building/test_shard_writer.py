@@ -111,7 +111,7 @@ def test_statistics(tmp_path, tones):
 
 def test_finite_samples_with_infinite_features_are_rejected(tmp_path, tones):
     samples = small_corpora.tone(0.5)
-    samples[100] = 1e16  # 1e16 * 32768 squared is beyond float32
+    samples[100] = 1e16  # the square of 1e16 * 32768 overflows float32
     loud = small_corpora.write_audio(tmp_path / "loud.wav", samples, subtype="FLOAT")
     found = _write(tmp_path, [_item("u0", tones[0]), _item("u1", loud)], _settings())
     assert found.rejected == [["u1", "train", "features overflow", loud]]

@@ -50,7 +50,7 @@ def test_every_utterance_is_written_once_in_an_order_independent_of_the_listing(
 
 def test_items_are_sorted_by_the_sha256_of_their_ids(tmp_path):
     shards = small_shards.write(_items(*"abc"), 1, tmp_path)
-    assert _names(tmp_path, shards) == ["cba"]  # 2e7d.. 3e23.. ca97..
+    assert _names(tmp_path, shards) == ["cba"]  # the hashes begin with 2e7d, 3e23 and ca97
 
 
 def test_items_are_written_in_several_flushes(tmp_path, monkeypatch):

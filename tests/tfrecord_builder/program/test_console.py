@@ -14,7 +14,7 @@ from tfrecord_builder.program import console
 
 
 def test_every_program_of_the_packages_is_listed():
-    # The demo's own stage is run by the demo.
+    # Only the demo runs the program estimator_asr.demo.sentences.
     found = {name for name in program_flags.programs() if name != "estimator_asr.demo.sentences"}
     programs = {f"tfrecord_builder.{name}" for name in builder.PROGRAMS}
     assert programs | {f"estimator_asr.{name}" for name in trainer.PROGRAMS} == found

@@ -42,7 +42,7 @@ def test_a_file_is_written_read_moved_and_removed(root):
     _write(path)
     assert files.exists(path) and not files.is_directory(path) and files.is_directory(f"{root}/one")
     size, time_ns = files.size_and_time(path)
-    assert size == 7 and (time_ns > 1e18 or root == REMOTE["gfile"])  # files in memory have no time
+    assert size == 7 and (time_ns > 1e18 or root == REMOTE["gfile"])  # ram:// has no modification times
     _write(path, "other")
     with files.open_binary(path) as file:
         assert file.seek(1) == 1 and file.read() == b"ther"

@@ -20,8 +20,8 @@ _HISTOGRAMS = (  # (title, field of ShardStatistics, number of keys in one unit,
     ("Utterances by RMS level", "rms_levels", 1, "dBFS"),
     ("Utterances by peak level", "peak_levels", 1, "dBFS"),
 )
-_MANY_REJECTED = 0.01  # the page warns of a larger fraction of rejected utterances
-_MANY_UNKNOWN = 0.01  # the page warns of a larger fraction of unknown labels in a split
+_MANY_REJECTED = 0.01  # the page warns if a larger fraction of the utterances was rejected
+_MANY_UNKNOWN = 0.01  # the page warns if a larger fraction of the labels in a split is unknown
 
 NUM_LISTED = 30  # labels shown per list
 NUM_REJECTED = 20  # utterances listed per reason

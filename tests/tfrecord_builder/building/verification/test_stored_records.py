@@ -188,7 +188,7 @@ def test_a_damaged_length_ends_the_file(written, byte):
     records, sha256 = _read(bytes(flipped))
     assert [record.problem[:17] for record in records] == ["", "CRC of its length"]
     assert records[1].data is None and records[1].offset == 21
-    assert sha256 == hashlib.sha256(bytes(flipped)).hexdigest()  # of the whole file all the same
+    assert sha256 == hashlib.sha256(bytes(flipped)).hexdigest()  # the hash of the whole file
 
 
 @pytest.mark.parametrize(
