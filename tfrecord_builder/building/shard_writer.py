@@ -66,11 +66,8 @@ def make_record(
 ) -> tuple[schema.Record, Optional[shard_statistics.Loudness]]:
     """Returns the record of an item and the loudness of its recording (None for text).
 
-    If find_cut(item) returns the waveform, the recording is not read.
-
-    Raises:
-        RejectedRecording: the recording cannot be used.
-        UserError: the recording has changed since the corpus was listed, or a disk or object store failed.
+    If find_cut(item) returns the waveform, the recording is not read. Raises RejectedRecording if it cannot
+    be used, and UserError if it has changed since the corpus was listed, or a disk or object store failed.
     """
     utterance, labels = item.utterance, item.labels
     record = schema.Record(

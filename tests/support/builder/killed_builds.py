@@ -49,11 +49,9 @@ def _kill(pid: int) -> None:
 
 
 def _serve(corpus_dir: str) -> None:
-    import tensorflow  # noqa: F401  (once, instead of in each build)
+    import built_data  # imports TensorFlow, once for all builds
 
     from tfrecord_builder import errors
-    from tfrecord_builder.audio import frontend
-    from tfrecord_builder.building import builder
 
     for line in sys.stdin:
         pid = os.fork()
@@ -63,14 +61,7 @@ def _serve(corpus_dir: str) -> None:
             print(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), flush=True)
             continue
         try:
-            config = builder.BuildConfig(
-                corpus_dir=(corpus_dir,),
-                output_dir=line.rstrip("\n"),
-                num_shards=6,
-                num_workers=1,
-                max_rejected=0.5,
-            )
-            builder.build(config, frontend.FrontendConfig())
+            built_data.build(corpus_dir, line.rstrip("\n"), num_shards=6, max_rejected=0.5)
             os._exit(0)
         except errors.UserError as error:
             os._exit(3 if "contains a finished build" in str(error) else 1)

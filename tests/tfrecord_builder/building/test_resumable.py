@@ -23,6 +23,15 @@ def _ignore(done, rejected):
     pass
 
 
+def _fail(error):
+    """Returns a function that raises the error."""
+
+    def fail(*_):
+        raise error
+
+    return fail
+
+
 def test_a_finished_shard_is_found_unless_it_is_truncated_or_has_other_settings(writer, tmp_path):
     assert writer.find_finished(ONE) is None
     written = writer.write(ONE, _ignore)
@@ -54,12 +63,9 @@ def test_a_shard_whose_json_cannot_be_read_is_written_again(writer, tmp_path, co
 
 
 def test_the_json_of_an_earlier_shard_is_removed_first(writer, tmp_path, monkeypatch):
-    def be_killed(*_):
-        raise KeyboardInterrupt
-
     writer.write(ONE, _ignore)
     with monkeypatch.context() as patch:
-        patch.setattr(resumable.ShardReceipt, "save", be_killed)
+        patch.setattr(resumable.ShardReceipt, "save", _fail(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             writer.write(TWO, _ignore)
     assert (tmp_path / "a.txt").read_text() == "two"
@@ -67,19 +73,13 @@ def test_the_json_of_an_earlier_shard_is_removed_first(writer, tmp_path, monkeyp
 
 
 def test_a_failed_shard_leaves_no_files(writer, tmp_path):
-    def fail(done, rejected):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        writer.write(ONE, fail)
+        writer.write(ONE, _fail(KeyboardInterrupt))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_full_disk(writer, tmp_path, monkeypatch):
-    def fail(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(files, "sync", fail)
+    monkeypatch.setattr(files, "sync", _fail(OSError(errno.ENOSPC, "No space left on device")))
     with pytest.raises(errors.UserError) as caught:
         writer.write(ONE, _ignore)
     assert str(caught.value) == (
@@ -89,23 +89,15 @@ def test_a_full_disk(writer, tmp_path, monkeypatch):
 
 
 def test_a_file_elsewhere_that_cannot_be_written_is_named(writer):
-    def write_elsewhere(done, rejected):
-        raise OSError(errno.EACCES, "Permission denied", "/elsewhere/a.srt")
-
+    error = OSError(errno.EACCES, "Permission denied", "/elsewhere/a.srt")
     message = r"^/elsewhere: a\.srt cannot be written \(Permission denied\)"
     with pytest.raises(errors.UserError, match=message):
-        writer.write(ONE, write_elsewhere)
+        writer.write(ONE, _fail(error))
 
 
 @pytest.mark.parametrize("error", [errors.UserError("u1: cannot be spoken"), KeyboardInterrupt()])
 def test_user_errors_and_ctrl_c_do_not_load_tensorflow(writer, monkeypatch, error):
-    def load(name):
-        raise AssertionError("TensorFlow is loaded")
-
-    def refuse(done, rejected):
-        raise error
-
-    monkeypatch.setattr(lazy_tensorflow, "__getattr__", load)
+    monkeypatch.setattr(lazy_tensorflow, "__getattr__", _fail(AssertionError("TensorFlow is loaded")))
     with pytest.raises(type(error)) as caught:
-        writer.write(ONE, refuse)
+        writer.write(ONE, _fail(error))
     assert caught.value is error

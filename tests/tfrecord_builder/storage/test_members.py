@@ -1,5 +1,6 @@
 import errno
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -41,12 +42,10 @@ def test_a_file_with_a_colon_in_its_name_is_not_an_archive(tmp_path):
 def test_a_wav_member_without_length_is_refused(tmp_path):
     """Programs that write to a pipe do not know the length, so the next utterance would be read too."""
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.1))
-    with open(wav, "rb") as file:
-        content = bytearray(file.read())
+    content = bytearray(pathlib.Path(wav).read_bytes())
     content[4:8] = b"\xff\xff\xff\xff"
-    path = str(tmp_path / "a.ark")
-    with open(path, "wb") as file:
-        file.write(b"u1 " + content + b"u2 " + content)
+    path = tmp_path / "a.ark"
+    path.write_bytes(b"u1 " + content + b"u2 " + content)
     with pytest.raises(OSError, match="the WAV file in the archive does not state its length") as error:
         files.open_binary(f"{path}:3")
     assert error.value.errno == errno.EINVAL
@@ -65,8 +64,7 @@ def test_a_member_written_by_kaldiio_is_read(tmp_path):
 
 def test_a_member_of_a_truncated_archive_is_truncated_audio(tmp_path):
     wav = small_corpora.write_audio(tmp_path / "a.wav", small_corpora.tone(0.5))
-    with open(wav, "rb") as file, open(tmp_path / "a.ark", "wb") as archive:
-        archive.write(b"u1 " + file.read())
+    (tmp_path / "a.ark").write_bytes(b"u1 " + pathlib.Path(wav).read_bytes())
     whole = audio_files.read_audio(f"{tmp_path}/a.ark:3", 16000)
     np.testing.assert_array_equal(whole, audio_files.read_audio(wav, 16000))
     os.truncate(tmp_path / "a.ark", 9000)

@@ -49,9 +49,8 @@ def connect(runner: str, num_workers: Optional[int] = None, shared: Sequence[str
         num_workers: number of processes for the local engine; if None, one per core.
         shared: paths that all workers must be able to access under the same names.
 
-    Raises:
-        UserError: the runner is unknown or not installed, its scheduler does not answer, or num_workers is
-            set although the runner is not local.
+    Raises UserError if the runner is unknown or not installed, its scheduler does not answer, or num_workers
+    is set although the runner is not local.
     """
     name = runner.partition("://")[0]
     if name not in ENGINES:

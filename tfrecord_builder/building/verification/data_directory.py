@@ -65,11 +65,8 @@ def check(
 ) -> Iterator[Problem]:
     """Yields each problem as soon as it is found.
 
-    Args:
-        data_dir: the data directory.
-        info: the contents of the directory's dataset_info.json.
-        saved: the result of load_vocabularies; if None, labels and features are not checked.
-        advance: called after each record with the number of bytes read for that record.
+    `saved` is the result of load_vocabularies; if it is None, labels and features are not checked. `advance`
+    is called after each record with the number of bytes read for that record.
     """
     for name, sha256 in _sidecar_files(info).items():
         path = os.path.join(data_dir, name)
