@@ -34,7 +34,7 @@ def test_a_user_error_is_one_sentence():
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("kilobytes", [4, pytest.param(60, marks=pytest.mark.slow)])  # catalog, shards
+@pytest.mark.parametrize("kilobytes", [4, pytest.param(60, marks=pytest.mark.slow)])  # catalog or shards fail
 @pytest.mark.long
 def test_a_full_disk_is_one_sentence_and_the_build_can_continue_later(tmp_path, kilobytes):
     corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "in", 20, 4)

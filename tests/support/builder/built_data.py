@@ -23,7 +23,7 @@ _SECTIONS = (
 
 
 def build(corpus_dirs, output_dir, **flags) -> dataset_info.DatasetInfo:
-    """Builds a data directory from one directory or a list, with one local worker unless flags differ."""
+    """Builds a data directory from one or a list of corpus directories; by default with one worker."""
     others = []
     for config_class in _SECTIONS:
         names = [field.name for field in dataclasses.fields(config_class) if field.name in flags]

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import paths
 import pytest
 
-ENVIRONMENT = {  # also for the programs that the tests start
+ENVIRONMENT = {  # of the clusters and of programs that the tests start
     "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # Java starts in half the time
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONPATH": paths.PYTHONPATH,
@@ -62,7 +62,7 @@ class Cluster:
 
 
 class Spark(Cluster):
-    """A standalone cluster of Spark."""
+    """A standalone Spark cluster."""
 
     def __init__(self, directory: pathlib.Path):
         super().__init__(f"spark://127.0.0.1:{_free_port()}", directory)
@@ -85,7 +85,7 @@ class Spark(Cluster):
 
 
 class Ray(Cluster):
-    """A cluster of Ray, whose head runs no units."""
+    """A Ray cluster whose head node runs no units."""
 
     def __init__(self, directory: pathlib.Path):
         super().__init__(f"ray://127.0.0.1:{_free_port()}", directory)

@@ -24,7 +24,7 @@ _SETTINGS = {
 
 @contextlib.contextmanager
 def run():
-    """Starts a server with an empty bucket, and sets the environment for it; yields a client."""
+    """Starts a server with an empty bucket, and sets environment variables for it; yields a client."""
     running = server.ThreadedMotoServer("127.0.0.1", port=0)
     running.start()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)

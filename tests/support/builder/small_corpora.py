@@ -11,7 +11,7 @@ SAMPLE_RATE = 16000
 
 
 def tone(seconds: float, hz: float = 440.0, level: float = 0.3, sample_rate: int = SAMPLE_RATE) -> np.ndarray:
-    """Returns a sine, float32 [num_samples]."""
+    """Returns a sine wave, float32 [num_samples]."""
     times = np.arange(int(seconds * sample_rate)) / sample_rate
     return (level * np.sin(2 * np.pi * hz * times)).astype(np.float32)
 

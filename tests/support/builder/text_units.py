@@ -8,7 +8,7 @@ from tfrecord_builder.building import resumable
 
 @dataclasses.dataclass(frozen=True)
 class TextUnit:
-    """A unit with one utterance; the texts "reject", "refuse", "break" and "overflow" let the writer fail."""
+    """A unit with one utterance; the writer fails if text is "reject", "refuse", "break" or "overflow"."""
 
     file: str
     text: str = "one"

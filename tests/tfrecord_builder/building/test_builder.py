@@ -54,7 +54,7 @@ def test_vocabulary_holds_the_training_split_and_not_the_dev_split(tmp_path):
     assert vocabulary.Vocabulary.load(str(tmp_path / "out" / "tokens.txt")).tokens == ("<unk>", "lv4")
     dev = info.splits["dev"]
     assert (dev.num_tokens, dev.unknown_tokens, dev.num_characters, dev.unknown_characters) == (2, 1, 2, 1)
-    assert info.token_counts == (0, 1)  # of train
+    assert info.token_counts == (0, 1)  # the counts in train
     (record,) = _records(tmp_path / "out", "dev")
     assert record["pronunciation"] == b"lv4 hong2"
     assert record["token_ids"].tolist() == [1, 0]
@@ -184,7 +184,7 @@ def test_every_reason_is_counted_and_none_is_fatal(tmp_path):
 
 def test_a_build_with_too_many_rejected_utterances_fails_and_can_be_continued(tmp_path):
     corpus_dir = _make_broken_corpus(tmp_path / "in")
-    for name in ("text", "silent"):  # so that one reason is the most frequent
+    for name in ("text", "silent"):  # makes one reason the most frequent
         small_corpora.write_text(corpus_dir / "audio" / f"{name}.wav", "")
     message = (
         r"--max_rejected: 9 of 10 utterances were rejected, but the limit is 89.0%: empty audio \(3\), "
@@ -244,7 +244,7 @@ def test_frozen_vocabularies(tmp_path):
     both = _build(corpus_dir, tmp_path / "all", vocabulary_dir=str(tmp_path / "text"))
     for name in ("tokens_sha256", "characters_sha256", "readings_sha256"):
         assert getattr(both, name) == getattr(first, name)
-    assert both.splits["train"].unknown_tokens == 2 + 5 + 2 + 2  # 一下 twice, 今天天气很, 北京
+    assert both.splits["train"].unknown_tokens == 2 + 5 + 2 + 2  # in 一下 (twice), 今天天气很, 北京
     one = _build(corpus_dir, tmp_path / "tokens", vocabulary=str(tmp_path / "text" / "tokens.txt"))
     assert one.tokens_sha256 == first.tokens_sha256
     assert one.splits["train"].unknown_characters == 0

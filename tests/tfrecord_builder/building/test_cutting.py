@@ -110,7 +110,7 @@ def test_utterances_before_the_damage_are_used(tmp_path, monkeypatch, decoded, s
         assert build(corpus, tmp_path / "cut", **options) == expected
         assert len(decoded) < 6
         rejected = (tmp_path / "cut" / "rejected.tsv").read_text()
-        assert rejected.count(reason) == 14  # u3 to u9, and their copies
+        assert rejected.count(reason) == 14  # seven utterances (u3 to u9) and their copies
     except errors.UserError as error:
         assert str(error) == expected and reason in expected
 
@@ -151,7 +151,7 @@ def test_segments_that_are_read_together_are_decoded_once(tmp_path, decoded):
     expected = [audio_files.read_audio(path, 16000, 30.0, *segments[i]) for i in (0, 1, 3)]
     decoded.clear()
     read = list(segment_reader.read(path, segments, 16000, 30.0))
-    assert isinstance(read.pop(2), audio_files.AudioError)  # begins after the end
+    assert isinstance(read.pop(2), audio_files.AudioError)  # the segment begins after the end
     for samples, waveform in zip(read, expected):
         np.testing.assert_array_equal(samples, waveform)
     assert len(decoded) == 1

@@ -11,7 +11,7 @@ from tfrecord_builder.building import builder
 from tfrecord_builder.data import recordings, vocabulary
 from tfrecord_builder.labels import subwords
 
-SUSPECTS = (  # the columns of align --corpus_dir
+SUSPECTS = (  # a table that estimator_asr.align writes
     "id\taudio\tstart\tduration\tscore\tfault\ttext\theard\twords\n"
     "u02\t/in/u02.wav\t\t\t0.010\tanother sentence\t今天天气很好\tni3 hao3\t今 > ni3\n"
     "u06\t/in/u06.wav\t\t\t0.100\tsilence\t你好\t\t-你好\n"

@@ -42,7 +42,7 @@ def test_every_published_file_has_the_bytes_of_the_local_build(tmp_path):
     small_corpora.write_audio(tmp_path / "in" / "audio" / "u03.wav", 0 * small_corpora.tone(0.5))
     os.remove(tmp_path / "in" / "audio" / "u05.wav")
     expected = _build(tmp_path / "local", [corpus], max_rejected=0.5)
-    assert len(expected) == 14  # 2 splits x 2 shards with their items, and six files
+    assert len(expected) == 14  # 2 splits x 2 shards x 2 files, and six other files
     assert _build(tmp_path / "engine", [corpus], runner="ray", max_rejected=0.5) == expected
 
 

@@ -135,7 +135,7 @@ def test_a_file_in_the_path_of_the_output_directory_is_refused(tmp_path):
 
 
 def test_a_directory_without_permission(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root would have every permission
     message = f"--output_dir: {tmp_path} must be readable and writable; change"
     with pytest.raises(errors.UserError, match=message):
         _build(tmp_path, "one", "a")

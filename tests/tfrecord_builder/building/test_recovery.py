@@ -17,7 +17,7 @@ FINISHED_BEFORE = 3  # exit code if the killed build had finished, so that the n
 def corpus_dir(tmp_path_factory):
     directory = tmp_path_factory.mktemp("corpus")
     small_corpora.make_manifest_corpus(directory, 30, 4)
-    os.remove(directory / "audio" / "u03.wav")  # so that something is rejected
+    os.remove(directory / "audio" / "u03.wav")  # so that one utterance is rejected
     return str(directory)
 
 

@@ -50,7 +50,7 @@ def test_the_json_is_written_after_the_shard_is_synced_without_reading_it(writer
         note = functools.partial(lambda name, call, *args: steps.append(name) or call(*args), name)
         monkeypatch.setattr(os, name, functools.partial(note, getattr(os, name)))
     writer.write(ONE, _ignore)
-    assert steps == ["fsync", "replace", "replace"]  # the shard on its disk, its name, its JSON
+    assert steps == ["fsync", "replace", "replace"]  # sync and rename the shard, rename its JSON file
     monkeypatch.setattr(files, "sha256", None)
     assert writer.find_finished(ONE).num_records == 1
 

@@ -64,7 +64,7 @@ def test_record_holds_the_frontend_of_the_recording(tmp_path, tones):
     (record,) = _read(tmp_path, num_bins=80)
     expected = frontend.extract(audio_files.read_audio(tones[0], 16000), frontend.FrontendConfig()).numpy()
     assert record["fbank"].shape == (48, 80)
-    np.testing.assert_allclose(record["fbank"], expected, atol=0.01)  # half a step of float16 at 16
+    np.testing.assert_allclose(record["fbank"], expected, atol=0.01)  # the rounding error of float16 near 16
     assert record["token_ids"].tolist() == [2, 1]
     assert record["character_ids"].tolist() == [1, 2]
     assert record["pronunciation"] == b"ni3 hao3"

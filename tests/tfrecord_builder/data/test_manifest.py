@@ -28,4 +28,4 @@ def test_audio_paths_are_right_behind_a_symbolic_link(tmp_path):
     manifest.write_manifest(str(tmp_path / "corpus" / "manifest.tsv"), utterances)
     first, second = tables.list_manifest(str(tmp_path / "corpus"))
     assert os.path.samefile(first.audio, outside)
-    assert second.audio == inside  # moves with the corpus
+    assert second.audio == inside  # the manifest has a relative path

@@ -35,7 +35,7 @@ def test_every_reading_of_pypinyin_splits_uniquely():
     tokens = _list_readings()
     assert len(tokens) > 1400
     splits = {token: syllables.split_syllable(token) for token in tokens}
-    assert {token for token, split in splits.items() if split is None} <= {"wong4"}  # Cantonese
+    assert {token for token, split in splits.items() if split is None} <= {"wong4"}  # a Cantonese reading
     tokens -= {"wong4"}
     assert all(map(syllables.exists, tokens))
     rows = {token: row.tobytes() for token, row in zip(sorted(tokens), syllables.part_matrix(sorted(tokens)))}
@@ -68,16 +68,16 @@ def test_without_tone(token, expected):
 
 def test_tokens_that_sound_alike_share_columns_of_the_part_matrix():
     you, liu, liu4, unknown = syllables.part_matrix(["you3", "liu3", "liu4", "<unk>"])
-    assert you @ you == 4  # initial, final, tone, final with tone
-    assert you @ liu == 3  # all but the initial
-    assert liu @ liu4 == 2  # initial and final
+    assert you @ you == 4  # shared: initial, final, tone, and final with tone
+    assert you @ liu == 3  # shared: all but the initial
+    assert liu @ liu4 == 2  # shared: initial and final
     assert not unknown.any()
 
 
 def test_part_matrix_marks_er_hua_in_addition_to_the_final():
     plain, er_hua, er = syllables.part_matrix(["zhe4", "zher4", "er4"])
     assert er_hua @ er_hua == 5 and plain @ er_hua == 4
-    assert er @ er == 4 and er @ er_hua == 1  # the tone alone
+    assert er @ er == 4 and er @ er_hua == 1  # shared: only the tone
 
 
 def test_columns_do_not_depend_on_the_tokens():

@@ -10,7 +10,7 @@ def test_count_cores_counts_those_that_the_process_may_use(monkeypatch, bound_to
     monkeypatch.setattr(os, "cpu_count", lambda: in_machine)
     if bound_to:
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: bound_to, raising=False)
-    else:  # the system cannot bind processes
+    else:  # the system has no CPU affinity, like macOS
         monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert cpu.count_cores() == counted
 

@@ -12,7 +12,7 @@ import pytest
 from tfrecord_builder.program import interrupts
 
 RUNTIME = ("estimator_asr_runtime.transcribe", "estimator_asr_runtime.page")
-# A package that every program imports before it has parsed its flags.
+# Source of a fake package that every program imports before it parses its flags.
 INTERRUPTING = "import os, signal; os.kill(os.getpid(), signal.SIGINT); raise SystemExit(7)"
 
 
@@ -29,7 +29,7 @@ def test_ctrl_c_during_imports_prints_no_traceback(module, handler, code, tmp_pa
         preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
     )
     assert (done.returncode, done.stdout) == (code, "")
-    assert code == 7 or done.stderr == ""  # TensorFlow's log lines are shown where its import fails
+    assert code == 7 or done.stderr == ""  # a failed import shows TensorFlow's log lines
 
 
 def test_sigint_is_unchanged_in_an_imported_module_or_if_it_is_ignored():

@@ -79,7 +79,7 @@ NOWHERE = "/nowhere/x: No such file or directory; pass a path that can be read a
         ("--depth=3", (130, "", "interrupted\n")),
         ("--depth=5", (1, "", f"error: {NOWHERE}\n")),
         ("--depth=9", (1, "", f"error: /am/model.ckpt-2_temp/part-00000-of-00001: {FULL}\n")),  # TensorFlow's
-        ("--depth=-1", (0, "words ()\n", "depth is -1\n")),  # log lines consist of the message
+        ("--depth=-1", (0, "words ()\n", "depth is -1\n")),  # log lines have no prefix
         ("--depth=-2", (0, "words ()\n", "own line\nwarning of a library\n")),
     ],
 )

@@ -23,7 +23,7 @@ def test_a_directory_is_replaced_when_the_block_succeeds(tmp_path):
 
 def test_a_failed_or_killed_process_leaves_the_old_directory_alone(tmp_path):
     path = tmp_path / "model"
-    (tmp_path / "model.incomplete").mkdir()  # left by a killed process
+    (tmp_path / "model.incomplete").mkdir()  # a leftover from a killed process
     _write(tmp_path / "model.incomplete", "half")
     with directories.writing(str(path)) as incomplete:
         _write(incomplete, "one")

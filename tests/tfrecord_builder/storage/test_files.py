@@ -28,7 +28,7 @@ def test_a_directory_that_cannot_be_read_is_an_error(tmp_path, monkeypatch):
     def deny(path):
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
-    monkeypatch.setattr(os, "scandir", deny)  # root has every permission
+    monkeypatch.setattr(os, "scandir", deny)  # root would have every permission
     with pytest.raises(PermissionError):
         list(files.find_files(str(tmp_path), (".wav",)))
 
@@ -42,7 +42,7 @@ def test_pipes_sockets_and_devices_are_not_read(tmp_path):
             with pytest.raises(OSError, match="Not a regular file"):
                 read(str(path))
     with pytest.raises(OSError, match="Not a regular file"):
-        files.open_binary(f"{tmp_path / 'pipe'}:17")  # a member of an archive
+        files.open_binary(f"{tmp_path / 'pipe'}:17")  # names a member of an archive
 
 
 def test_sha256_of_a_file_longer_than_a_block(tmp_path):

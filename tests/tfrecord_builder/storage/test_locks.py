@@ -53,7 +53,7 @@ def test_a_file_can_be_reserved_by_only_one_process(path):
         assert os.path.exists(f"{path}.lock")
         _expect_busy(f"{path}.lock", is_temporary=True)
     assert not os.path.exists(f"{path}.lock")
-    open(f"{path}.lock", "w").close()  # left by a killed run
+    open(f"{path}.lock", "w").close()  # a leftover from a killed process
     with locks.exclusive(f"{path}.lock", is_temporary=True, busy=""):
         pass
     assert os.listdir(os.path.dirname(path)) == ["file"]
@@ -75,7 +75,7 @@ def test_a_read_lock_ends_with_its_object(path):
 
 def test_a_read_only_file_is_removed_too(path, monkeypatch):
     os.chmod(path, 0o444)
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root has every permission
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root would have every permission
     lock = locks.ReadLock(path)
     assert not _remove(path)
     lock.release()

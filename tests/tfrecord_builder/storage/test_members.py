@@ -23,7 +23,7 @@ def test_a_member_has_size_and_time_of_the_archive_and_can_be_opened(tmp_path):
     assert files.size_and_time(f"{path}:3+4") == files.size_and_time(path)
     with files.open_binary(f"{path}:3+4") as file:
         assert file.read() == b"3456"
-    with files.open_binary(f"{path}:8+4") as file:  # the archive was cut
+    with files.open_binary(f"{path}:8+4") as file:  # the archive is truncated
         assert file.read() == b"89"
     with pytest.raises(FileNotFoundError):
         files.size_and_time(f"{path}.b:3+4")

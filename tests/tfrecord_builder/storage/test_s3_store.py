@@ -122,7 +122,7 @@ def test_the_temporary_copy_of_a_missing_file_is_closed(monkeypatch):
 def test_a_missing_bucket_is_an_error(function):
     with pytest.raises(OSError, match="there is no such bucket or server: 's3://nobody/'") as caught:
         function("s3://nobody/a")
-    assert not isinstance(caught.value, FileNotFoundError)  # which means that a corpus lacks a file
+    assert not isinstance(caught.value, FileNotFoundError)  # would mean that a corpus lacks a file
     with pytest.raises(OSError, match="there is no such bucket"):
         _write("s3://nobody/a")
     with pytest.raises(OSError, match="there is no such bucket"):

@@ -84,7 +84,7 @@ def test_a_client_is_made_once_per_process(settings, monkeypatch):
     settings(**KEYS)
     client = s3_store.connect()
     assert s3_store.connect() is client
-    monkeypatch.setattr(os, "getpid", lambda: -1)  # as after a fork
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # simulates a fork
     assert s3_store.connect() is not client
 
 

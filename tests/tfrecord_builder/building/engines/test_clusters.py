@@ -20,7 +20,7 @@ import tiny_models
 from estimator_asr.pretrained import encoder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-_started = []  # programs
+_started = []  # processes to kill if a test fails
 
 
 @pytest.fixture(scope="module")

@@ -185,7 +185,7 @@ def test_progress_shows_utterances_units_and_rejections(tmp_path, monkeypatch):
     _run(tmp_path, _run_here, [*UNITS[:2], text_units.TextUnit("r.txt", "reject")])
     assert shown[-1] == (2, {"units": "3/3", "rejected": 1})
     shown.clear()
-    _run(tmp_path, _run_here, UNITS)  # two of them are finished
+    _run(tmp_path, _run_here, UNITS)  # two of the three units are already finished
     assert [values["units"] for _, values in shown] == ["1/3", "2/3", "3/3"]
 
 

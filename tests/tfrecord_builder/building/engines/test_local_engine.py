@@ -26,7 +26,7 @@ def _message(directory, unit=UNITS[0]):
 
 def test_a_worker_that_dies_before_it_reads_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(local_engine, "run_worker", os.getpid)  # fails, because it takes no argument
-    units = [text_units.TextUnit(name, "x" * 1_000_000) for name in "ab"]  # more than a pipe holds
+    units = [text_units.TextUnit(name, "x" * 1_000_000) for name in "ab"]  # larger than a pipe's buffer
     message = "the engine failed .a worker process ended with exit code 1.; see"
     with pytest.raises(errors.UserError, match=message):
         _run(tmp_path, units)

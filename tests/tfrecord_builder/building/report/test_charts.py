@@ -18,7 +18,7 @@ def test_few_numbers_have_one_bar_each():
 
 def test_many_numbers_share_bars():
     chart = charts.histogram("Lengths", {"train": {str(i): 2 for i in range(3, 303)}}, 10, "s")
-    assert chart.bars[0] == charts.Bar("0 to 0.5 s", "0", {"train": 4})  # 3 and 4
+    assert chart.bars[0] == charts.Bar("0 to 0.5 s", "0", {"train": 4})  # the keys 3 and 4
     assert chart.bars[1] == charts.Bar("0.5 to 1 s", "", {"train": 10})
     assert len(chart.bars) == 61 and sum(bar.counts["train"] for bar in chart.bars) == 600
     assert [bar.label for bar in chart.bars if bar.label] == ["0", "5", "10", "15", "20", "25", "30"]

@@ -170,7 +170,7 @@ def test_damaged_data_is_named_and_the_others_are_read(written):
     flipped = bytearray(written)
     flipped[OFFSETS[0] + 12] ^= 4
     flipped[OFFSETS[2] + 12 + 2_000_000] ^= 1
-    flipped[-1] ^= 128  # the CRC itself
+    flipped[-1] ^= 128  # a bit of the stored CRC
     records, sha256 = _read(bytes(flipped))
     assert [bool(record.problem) for record in records] == [True, False, True, True]
     right = schema.masked_crc(b"first")
