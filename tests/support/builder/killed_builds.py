@@ -39,8 +39,8 @@ class Builds:
         return code, time.monotonic() - began
 
     def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+        with self._process:  # closes the pipes, which ends the process
+            pass
 
 
 def _kill(pid: int) -> None:
