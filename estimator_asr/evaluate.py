@@ -42,7 +42,6 @@ from tfrecord_builder.program import config_flags, program
 
 _PRINTED = (*utterances.MEASURES, biasing.BIASED, biasing.UNBIASED, scored_split.WRITTEN_FORM)
 _MAX_COMPARED = 26  # a comparison labels its reports A to Z
-_NO_MARKS = "has no punctuation marks, so none are evaluated; build the data again from text with marks"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,13 +95,10 @@ class EvaluateConfig(config_flags.Checked):
             return self._check_comparison()
         if not self.data_dir:
             raise errors.UserError("--data_dir is missing; pass it (comma-separated data directories)")
-        if (self.model_dir is None) == (self.saved_model is None):
-            problem = (
-                "neither --model_dir nor --saved_model is set; pass one of them"
-                if self.model_dir is None
-                else "both --model_dir and --saved_model are set; pass only one of them"
-            )
-            raise errors.UserError(f"evaluate: {problem}")
+        if self.model_dir is None and self.saved_model is None:
+            raise errors.UserError("evaluate: neither --model_dir nor --saved_model is set; pass one of them")
+        if self.model_dir is not None and self.saved_model is not None:
+            raise errors.UserError("evaluate: --model_dir and --saved_model are both set; pass one of them")
         if os.path.exists(os.path.join(self.output_dir, dataset_info.INFO_FILE)):
             raise errors.UserError(
                 f"evaluate: --output_dir={self.output_dir} is a data directory, and its report.html would be "
@@ -114,7 +110,7 @@ class EvaluateConfig(config_flags.Checked):
                 "with this --decoding, or pass --model_dir instead of --saved_model"
             )
         has_hotwords = bool(self.hotwords or self.hotwords_file)
-        if has_hotwords and self.saved_model is None:
+        if has_hotwords and self.model_dir is not None:
             raise errors.UserError(
                 "evaluate: hotwords work only with an export; export the model, and pass --saved_model "
                 "instead of --model_dir"
@@ -123,7 +119,7 @@ class EvaluateConfig(config_flags.Checked):
             raise errors.UserError(
                 "evaluate: --streaming does not support hotwords; omit --streaming or the hotwords"
             )
-        if self.format and (self.saved_model is None or self.streaming):
+        if self.format and (self.model_dir is not None or self.streaming):
             raise errors.UserError(
                 f"evaluate: --format={self.format} works only with --saved_model and without --streaming; "
                 "omit --format"
@@ -136,8 +132,9 @@ class EvaluateConfig(config_flags.Checked):
         try:
             re.compile(self.group_pattern or "")
         except re.error as error:
-            message = f"--group_pattern={self.group_pattern} is not a valid regular expression ({error})"
-            raise errors.UserError(f"evaluate: {message}; fix it") from error
+            raise errors.UserError(
+                f"evaluate: --group_pattern={self.group_pattern} is not a valid regular expression ({error})"
+            ) from error
 
     def _check_comparison(self):
         if len(set(self.compare)) < max(2, len(self.compare)):
@@ -166,24 +163,25 @@ def evaluate(config: EvaluateConfig) -> dict:
         chunkwise.check_lengths(data, config.split)
     report.create_output_dir(config.output_dir)  # an unusable directory fails here, before the slow part
     subject = _open_subject(config, data)
-    version_dir = str(subject.facts["model"])
+    model_path = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
     if config.split != "train" and not subject.spec.writes_marks:  # the speakers of texts are corpora
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
     if config.format:
-        subject = recorded.replace_recogniser(subject, source, version_dir, config.format)
+        subject = recorded.replace_recogniser(subject, source, model_path, config.format)
     with contextlib.closing(subject.recogniser.session):
         with splits.explain_damage(config.data_dir, config.split):
             recognised = recognised_split.recognise(subject, source)
-    if subject.form and not recognised.marked:
-        where = f"split {config.split!r} in {','.join(config.data_dir)}"
-        logging.warning("evaluate: %s %s", where, _NO_MARKS)
     facts = {**subject.facts, "data": ",".join(config.data_dir), "split": config.split}
+    if subject.form and not recognised.marked:
+        where = f"split {config.split!r} in {facts['data']}"
+        problem = f"{where} has no punctuation marks, so none are evaluated"
+        logging.warning("evaluate: %s; build the data again from text with marks", problem)
     if subject.spec.writes_marks:
         return punctuation_report.write(recognised.marked, facts, config.output_dir)
-    source_flags = {} if config.saved_model is None else {"saved_model": version_dir}
-    flags = config_flags.to_command_line(dataclasses.replace(config, **source_flags))
+    saved_model = model_path if config.saved_model else None  # the command names the version
+    flags = config_flags.to_command_line(dataclasses.replace(config, saved_model=saved_model))
     scored = scored_split.ScoredSplit(
         facts,
         **recognised._asdict(),
@@ -231,19 +229,15 @@ def _print_summary(metrics: Mapping, config: EvaluateConfig) -> None:
     print(f"report: {os.path.join(config.output_dir, report.REPORT_FILE)}")
 
 
-def _compare(config: EvaluateConfig) -> None:
+def main(config: EvaluateConfig) -> None:
+    tf.get_logger().setLevel("ERROR")
+    if not config.compare:
+        return _print_summary(evaluate(config), config)
     report.create_output_dir(config.output_dir)
     reports = {path: report.read(path) for path in config.compare}
     differences = comparison.compare(reports)
     comparison.write(differences, reports, config.output_dir)
     print(*differences, f"comparison: {os.path.join(config.output_dir, comparison.FILE)}", sep="\n")
-
-
-def main(config: EvaluateConfig) -> None:
-    tf.get_logger().setLevel("ERROR")
-    if config.compare:
-        return _compare(config)
-    _print_summary(evaluate(config), config)
 
 
 if __name__ == "__main__":

@@ -36,11 +36,10 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
 
 @dataclasses.dataclass(frozen=True)
 class ChunkwiseRecogniser:
-    """A chunk-by-chunk replacement for a Recogniser; also returns each token's delay in seconds.
+    """A replacement for a Recogniser that recognises chunk by chunk; also outputs each token's delay.
 
-    All other outputs are the ones returned for the last chunk.
-
-    The delay is measured from the end of the token's syllable, as found by recognising the whole recording.
+    All other outputs are those after the last chunk. The delay starts at the end of the token's syllable,
+    which is found by recognising the whole recording.
     """
 
     whole: recogniser.Recogniser

@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 
-from estimator_asr.evaluation import chunkwise, written_speech
+from estimator_asr.evaluation import chunkwise
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import model_directory, task_spec
 from estimator_asr.exporting.saved_model import export_info, recogniser, stream_client, trained_model
@@ -58,12 +58,12 @@ def open_split(
 ) -> tuple[Data, splits.Split]:
     """Opens a split in the data directories for a model.
 
-    Raises:
-        errors.UserError: the split does not exist, or the data have a different vocabulary or frontend.
+    Raises errors.UserError if the split does not exist, or the data have a different vocabulary or frontend.
     """
-    data = dict(zip(data_dirs, dataset_info.load_all(data_dirs)))
+    infos = dataset_info.load_all(data_dirs)
+    data = dict(zip(data_dirs, infos))
     _check_data(model, data)
-    return data, splits.read_split(list(data.values()), data_dirs, split, model.config.spec)
+    return data, splits.read_split(infos, data_dirs, split, model.config.spec)
 
 
 def open_model(
@@ -78,9 +78,8 @@ def open_model(
         chunk_frames: frames per chunk if recordings are read chunk by chunk, or 0 for as many as in training.
             If None, the model reads each recording as a whole.
 
-    Raises:
-        errors.UserError: there is no checkpoint, the data have a different vocabulary or frontend, or
-            chunk_frames is set but the model does not stream.
+    Raises errors.UserError if there is no checkpoint, the data have a different vocabulary or frontend, or
+    chunk_frames is set but the model does not stream.
     """
     trained = trained_model.open_trained_model(path, decoding)
     if chunk_frames is not None:
@@ -110,9 +109,8 @@ def open_version(
 ) -> EvaluatedModel:
     """Loads a version of an export; if is_streaming is True, the model reads recordings chunk by chunk.
 
-    Raises:
-        errors.UserError: the export is damaged or does not stream, or the data have a different vocabulary
-            or frontend.
+    Raises errors.UserError if the export is damaged or does not stream, or the data have a different
+    vocabulary or frontend.
     """
     exported, assets = export_info.load(version_dir), os.path.join(version_dir, "assets")
     for data_dir, info in data.items():
@@ -122,9 +120,7 @@ def open_version(
         }
         model_directory.refuse_difference(data_dir, version_dir, pairs, assets, exported)
     loaded = recogniser.load_version(version_dir)
-    subject, facts = loaded.find("features", hotwords), {}
-    if hotwords:
-        facts = {"hotwords": len(hotwords)}
+    subject, facts = loaded.find("features", hotwords), {"hotwords": len(hotwords)} if hotwords else {}
     if is_streaming:
         facts = {"chunk_frames": exported.chunk_frames}
         subject = _open_chunkwise(loaded, subject)
@@ -162,7 +158,7 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns a model's measures: of tokens if has_tokens is True, and of characters if transcripts have any.
+    """Returns a model's measures: tokens if has_tokens is True, and characters if transcripts have any.
 
     Transcripts have characters if token_type, the type of their units, is character or bpe.
     """
@@ -205,14 +201,14 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
         if subject.spec.writes_marks:
             scored.marked.append(_mark(record, outputs["mark_ids"]))
         if subject.form and record["written"]:
-            outputs = written_speech.add(outputs, subject.form)
-            text, written_form = written_speech.compare(record, outputs)
+            outputs = add_written(outputs, subject.form)
+            text, written_form = compare_written(record, outputs)
             scored.marked.append(text)
             scored.written_forms.append(written_form)
-        utterance_id = record["utterance_id"].decode("utf-8")
+        utterance_id, pronunciation = _decode(record, "utterance_id", "pronunciation")
         scored.outputs.append({"utterance_id": utterance_id, **outputs})
         if not subject.spec.reads_audio:
-            scored.pronunciations[utterance_id] = record["pronunciation"].decode("utf-8")
+            scored.pronunciations[utterance_id] = pronunciation
     if subject.language is not None:
         measure, (reference, _) = list(subject.measures.items())[-1]
         with_pinyin = {**batch, "pinyin": np.array(batch["pronunciation"], object)}
@@ -220,15 +216,37 @@ def _add(scored: RecognisedSplit, subject: EvaluatedModel, batch: Mapping[str, n
             scored.on_reference_pinyin.append(_score(measure, record, reference, outputs["transcript"]))
 
 
+def add_written(outputs: Mapping, form) -> dict:
+    """Returns a recogniser's outputs for an utterance; adds `written` (see LoadedVersion.form) if missing."""
+    return {"written": form.write(outputs["punctuated"]), **outputs}
+
+
+def compare_written(
+    record: Mapping, outputs: Mapping
+) -> tuple[punctuation_scores.MarkedText, utterances.ScoredUtterance]:
+    """Returns the texts with marks, and the scored characters of the written form without marks.
+
+    Args:
+        record: `written` is the reference with marks; marks of any kind become marks of the model.
+        outputs: `punctuated` is the transcript with marks, and `written` also has numbers in digits.
+    """
+    *about, written = _decode(record, "utterance_id", "speaker", "written")
+    reference = marks.unify(written)
+    sides = ("".join(marks.split(text)[0]) for text in (reference, outputs["written"]))
+    scored = utterances.score(utterances.CHARACTER_ERROR_RATE, *about, *sides)
+    return punctuation_scores.MarkedText(*about, reference, outputs["punctuated"]), scored
+
+
 def _mark(record: Mapping, found: str) -> punctuation_scores.MarkedText:
-    """Returns a text with its own marks and with the marks found, whose ids are digits."""
-    utterance_id, speaker, text = (
-        record[name].decode("utf-8") for name in ("utterance_id", "speaker", "transcript")
-    )
+    """Returns a text with its own marks and with the marks that the model found, whose ids are digits."""
+    *about, text = _decode(record, "utterance_id", "speaker", "transcript")
     ids = record["mark_ids"].tolist(), list(map(int, found))
-    return punctuation_scores.MarkedText(utterance_id, speaker, *(marks.join(text, row) for row in ids))
+    return punctuation_scores.MarkedText(*about, *(marks.join(text, row) for row in ids))
 
 
 def _score(measure: str, record: Mapping, reference: str, hypothesis: str) -> utterances.ScoredUtterance:
-    texts = (record[name].decode("utf-8") for name in ("utterance_id", "speaker", reference))
-    return utterances.score(measure, *texts, hypothesis)
+    return utterances.score(measure, *_decode(record, "utterance_id", "speaker", reference), hypothesis)
+
+
+def _decode(record: Mapping, *names: str) -> list[str]:
+    return [record[name].decode("utf-8") for name in names]

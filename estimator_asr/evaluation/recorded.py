@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 
@@ -22,42 +23,34 @@ from tfrecord_builder.data import recordings
 FORMATS = model_json.FORMATS
 
 
+@dataclasses.dataclass(frozen=True)
 class RecordedRecogniser:
-    """Replaces recogniser.Recogniser; recognises the recordings of a batch's utterances one by one.
+    """Replaces recogniser.Recogniser; recognises the recordings of a batch's utterances one by one."""
 
-    Attributes:
-        session: the replaced SavedModel's session, which the caller closes.
-    """
-
-    def __init__(
-        self,
-        model: runtime.Recogniser,
-        by_id: Mapping[str, recordings.Recording],
-        info: export_info.ExportInfo,
-        session: tf.compat.v1.Session,
-    ):
-        self._model, self._by_id, self._info, self.session = model, by_id, info, session
+    model: runtime.Recogniser
+    by_id: Mapping[str, recordings.Recording]
+    info: export_info.ExportInfo
+    session: tf.compat.v1.Session  # the replaced SavedModel's session, which the caller closes
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns the outputs of estimator_asr_runtime.recogniser.Recogniser.recognise, each as a list.
+        """Returns lists of the outputs of estimator_asr_runtime.recogniser.Recogniser.recognise.
 
-        Raises:
-            errors.UserError: a recording is missing or cannot be read.
+        Raises errors.UserError if a recording is missing or cannot be read.
         """
         try:
-            rows = [self._model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
+            rows = [self.model.recognise(self._read(name.decode("utf-8"))) for name in batch["utterance_id"]]
         except runtime_errors.UserError as error:
             raise errors.UserError(f"evaluate: {error}") from error
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def _read(self, utterance_id: str) -> np.ndarray:
-        recording = self._by_id.get(utterance_id)
+        recording = self.by_id.get(utterance_id)
         reason = (
             "the data do not list its file" if recording is None else "the utterance is an augmented copy"
         )
         if recording is not None and not recording.is_augmented:
             segment = (recording.start_seconds, recording.seconds, recording.channel)
-            limit, rate = self._info.max_seconds, self._info.frontend.sample_rate
+            limit, rate = self.info.max_seconds, self.info.frontend.sample_rate
             try:
                 return audio_files.read_audio(recording.path, rate, limit, *segment)
             except (audio_files.AudioError, OSError) as error:
@@ -73,8 +66,7 @@ def replace_recogniser(
 ) -> recognised_split.EvaluatedModel:
     """Returns `subject` with the model in VERSION/name (litert or onnx) in place of the SavedModel.
 
-    Raises:
-        errors.UserError: the export does not contain the format, or the format's files are damaged.
+    Raises errors.UserError if the export does not contain the format, or the format's files are damaged.
     """
     directory = os.path.join(version_dir, name)
     if not os.path.isdir(directory):

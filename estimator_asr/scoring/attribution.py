@@ -37,7 +37,7 @@ _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 
 class Unit(NamedTuple):
-    """A scored character or token, and its syllable, which is None if unknown."""
+    """A scored character or token, and its syllable (None if the syllable is unknown)."""
 
     text: str
     syllable: Optional[str]
@@ -97,7 +97,7 @@ def attribute(
 
 
 def count(positions: Sequence[AlignedPosition]) -> dict[str, dict[str, float]]:
-    """Returns the number of `errors` and the `fraction` of errors for each cause; 0 if there are none."""
+    """Returns, for each cause, the number of `errors` and their `fraction` of all errors; both may be 0."""
     counts = collections.Counter(position.cause for position in positions if position.cause)
     total = sum(counts.values())
     return {
@@ -114,18 +114,12 @@ def by_model(attributed: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
     return dict(errors)
 
 
-def _find_cause(
-    reference: Optional[Unit],
-    hypothesis: Optional[Unit],
-    vocabularies: KnownVocabularies,
-    heard_ids: Collection[int],
-) -> Optional[str]:
+def _find_cause(reference, hypothesis, vocabularies, heard_ids) -> Optional[str]:
     if _is_right(reference, hypothesis):
         return None
-    unit = hypothesis if reference is None else reference
     if reference is not None and not vocabularies.has(reference):
         return UNREACHABLE
-    if id(unit) in heard_ids:
+    if id(reference or hypothesis) in heard_ids:
         return HOMOPHONE
     if any(_is_letter(side, vocabularies) for side in (reference, hypothesis) if side):
         return LETTER

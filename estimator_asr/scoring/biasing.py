@@ -28,8 +28,7 @@ def measure(
     """Returns the biased and the unbiased error rate for the measure `name`, a key of utterances.MEASURES.
 
     Hotwords have the format that the SavedModel reads: text, one syllable per character, boost. Their
-    syllables match tokens with and without tones. are_speakers_people has the same meaning as in
-    breakdown.overall.
+    syllables match tokens with and without tones. For are_speakers_people, see breakdown.overall.
     """
     phrases = index([phrase for hotword in hotwords for phrase in _spell(hotword, name)])
     parts = zip(*(_split(phrases, row) for row in scored))
@@ -64,7 +63,5 @@ def _spell(hotword: str, name: str) -> list[tuple[str, ...]]:
 
 def _split(phrases: Phrases, scored: utterances.ScoredUtterance) -> list[utterances.ScoredUtterance]:
     texts = scored.reference_tokens, scored.hypothesis_tokens
-    is_biased = [mark(phrases, tokens) for tokens in texts]
-    return [
-        dataclasses.replace(scored, edits=edits) for edits in edit_distance.split_edits(*texts, *is_biased)
-    ]
+    parts = edit_distance.split_edits(*texts, *(mark(phrases, tokens) for tokens in texts))
+    return [dataclasses.replace(scored, edits=edits) for edits in parts]

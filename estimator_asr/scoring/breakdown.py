@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -37,8 +38,7 @@ def overall(scored: Scored, are_speakers_people: bool = True) -> error_rate.Erro
 
     Each utterance whose speaker is unknown counts as a separate speaker. If all such utterances shared a
     speaker, they would not be resampled separately, and the interval would be too narrow.
-    are_speakers_people is False for text, whose `speaker` is the name of a corpus, because corpora are not a
-    sample of people.
+    are_speakers_people is False for text, whose `speaker` is the name of a corpus: corpora are not resampled.
     """
     labels = clusterings(scored) if are_speakers_people else clusterings(scored)[1:]
     return error_rate.measure([utterance.edits for utterance in scored], labels)
@@ -68,7 +68,7 @@ def by_group(
 
     def group_name(utterance):
         match = re.search(pattern, utterance.speaker)
-        return match.group(0) if match and match.group(0) else OTHER_GROUP
+        return (match and match.group()) or OTHER_GROUP
 
     return _by_label(scored, group_name, are_speakers_people)
 
@@ -144,12 +144,13 @@ def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.
         for name, take in PARTS.items():
             yield name, [_compare(row, take) for row in scored]
     *_, last = measures.values()
-    yield SENTENCE_ERROR_RATE, [_compare_whole(row) for row in last]
-
-
-def _compare_whole(scored: utterances.ScoredUtterance) -> utterances.ScoredUtterance:
-    """Counts the sentence as one token, which is substituted if anything in the sentence is wrong."""
-    return dataclasses.replace(scored, edits=edit_distance.Edits(int(scored.edits.errors > 0), 0, 0, 1))
+    yield (
+        SENTENCE_ERROR_RATE,
+        [  # a sentence is one token, which is substituted if anything in it is wrong
+            dataclasses.replace(row, edits=edit_distance.Edits(int(row.edits.errors > 0), 0, 0, 1))
+            for row in last
+        ],
+    )
 
 
 def _take_part(token: str, place: int) -> str:
@@ -190,22 +191,17 @@ def count_matrices(positions: Sequence[Sequence[attribution.AlignedPosition]]) -
 
 
 def _list_pairs(positions: Sequence[Sequence[attribution.AlignedPosition]]) -> Iterator[tuple]:
-    for row in positions:
-        for position in row:
-            if position.reference and position.hypothesis:
-                pair = (position.reference.syllable or "", position.hypothesis.syllable or "")
-                parts = tuple(map(syllables.split_syllable, pair))
-                if None not in parts:
-                    yield parts
+    for reference, hypothesis, _ in itertools.chain.from_iterable(positions):
+        if reference and hypothesis:
+            parts = tuple(syllables.split_syllable(unit.syllable or "") for unit in (reference, hypothesis))
+            if None not in parts:
+                yield parts
 
 
 def _make_matrix(kind: str, counts: Mapping[tuple[str, str], int]) -> Matrix:
     order = {name: index for index, name in enumerate(_MATRICES[kind])}
-    occurring = {name for pair in counts for name in pair}
     confused = {name for pair in counts for name in pair if len(set(pair)) > 1}
     # Finals with er-hua, such as "ianr", follow all other finals.
-    parts = (
-        sorted(names, key=lambda name: (order.get(name, len(order)), name))
-        for names in (confused, occurring - confused)
-    )
-    return Matrix(dict(counts), *parts)
+    names = sorted(set().union(*counts), key=lambda name: (order.get(name, len(order)), name))
+    sides = ([name for name in names if (name in confused) == is_confused] for is_confused in (True, False))
+    return Matrix(dict(counts), *sides)

@@ -17,7 +17,7 @@ PERCENTILES = (50, 90, 99)
 def measure(
     partials: Sequence[Sequence[str]], times: Sequence[float], syllables: Sequence[Mapping]
 ) -> list[float]:
-    """Returns the delay in seconds of each token that the final transcript and `syllables` share, in order.
+    """Returns the delay in seconds of each token that is in both the final transcript and `syllables`.
 
     Args:
         partials: tokens of the transcript after each piece of a recording; the last transcript is final.
@@ -26,13 +26,12 @@ def measure(
     """
     final = list(partials[-1])
     whole = [syllable["pinyin"] for syllable in syllables]
-    pairs = [
-        (block.a + i, block.b + i)
+    first = _settled_at(partials, final)
+    return [
+        times[first[block.a + i]] - syllables[block.b + i]["end"]
         for block in Levenshtein.editops(final, whole).as_matching_blocks()
         for i in range(block.size)
     ]
-    first = _settled_at(partials, final)
-    return [times[first[place]] - syllables[other]["end"] for place, other in pairs]
 
 
 def _settled_at(partials, final) -> list[int]:
@@ -46,10 +45,7 @@ def _settled_at(partials, final) -> list[int]:
 
 
 def summarise(delays: Sequence[float]) -> dict[str, float]:
-    """Returns the number of `tokens`, and the percentiles `p50`, `p90` and `p99` in seconds.
-
-    All values are 0 if there are no delays.
-    """
+    """Returns the number of `tokens`, and the percentiles p50, p90 and p99 in seconds; 0 without delays."""
     values = np.percentile(delays, PERCENTILES) if delays else np.zeros(len(PERCENTILES))
     named = {f"p{name}": round(float(value), 3) for name, value in zip(PERCENTILES, values)}
     return {"tokens": len(delays), **named}

@@ -45,10 +45,10 @@ class ErrorRate:
 
 
 class Resampled(NamedTuple):
-    """Error rates of resamples, and how many standard deviations the interval spans on each side."""
+    """Error rates of resamples, and the width of their interval."""
 
     rates: np.ndarray  # float64 [num_resamples]
-    num_deviations: float  # converted to percentiles with the normal CDF
+    num_deviations: float  # half the interval's width, in standard deviations of a normal distribution
 
 
 def measure(
@@ -56,7 +56,7 @@ def measure(
 ) -> ErrorRate:
     """Returns the error rate and its interval; `edits` has one item per utterance.
 
-    `clusterings` are, for example, (speakers, sentences), each with one label per utterance.
+    Each clustering, such as the speakers or the sentences, has one label per utterance.
     """
     totals = edit_distance.Edits(*(sum(column) for column in zip(*edits))) if edits else _NO_EDITS
     if not totals.reference_length:
@@ -98,7 +98,7 @@ def resample(
     clusters = _number(clusterings)
     if not clusters:
         return None
-    rates = np.concatenate(list(_resampled_rates(errors, lengths, clusters, np.random.default_rng(seed))))
+    rates = _resample_rates(errors, lengths, clusters, seed)
     rates = rates[np.isfinite(rates)]
     spread = float(np.std(rates))
     return Resampled(rates, num_deviations(CONFIDENCE, errors, lengths, clusters, spread))
@@ -109,16 +109,16 @@ def resample_difference(
 ) -> Optional[Resampled]:
     """Returns the rates of system B minus those of system A in the same resamples; see `resample`.
 
-    `a` and `b` are the numerators and the denominators of the rates in each utterance. Unlike in `resample`,
-    the denominators may differ, as those of F1 do; the standard error is that of the linearised difference.
+    `a` and `b` each hold the numerator and the denominator of the rate in each utterance. Unlike in
+    `resample`, the systems may have different denominators, as for F1; the standard error is that of the
+    linearised difference.
     """
     clusters = _number(clusterings)
     if not clusters or not (a[1].any() and b[1].any()):
         return None
     rates, linear = [], []
     for errors, lengths in (a, b):
-        resampled = _resampled_rates(errors, lengths, clusters, np.random.default_rng(0))
-        rates.append(np.concatenate(list(resampled)))
+        rates.append(_resample_rates(errors, lengths, clusters, seed=0))
         linear.append((errors - lengths * (errors.sum() / lengths.sum())) / lengths.sum())
     differences = rates[1] - rates[0]
     differences = differences[np.isfinite(differences)]
@@ -137,22 +137,22 @@ def interval(resampled: Resampled) -> tuple[float, float]:
 def num_deviations(
     confidence: float, errors: np.ndarray, lengths: np.ndarray, clusters: Sequence[np.ndarray], spread: float
 ) -> float:
-    """Returns how many standard deviations of the resampled rates an interval spans on each side.
+    """Returns half the width of an interval, in standard deviations of the resampled rates.
 
     Percentiles of resamples assume a known standard error, so the interval would be too narrow if there are
     few clusters. It is expanded as in Hesterberg ("What teachers should know about the bootstrap", American
     Statistician 69(4), 2015): the normal quantile is replaced with Student's t quantile, multiplied by the
-    ratio of the unbiased standard error to that of the resamples. The standard error and the degrees of
-    freedom (the number of clusters in the smallest clustering, minus 1) follow Cameron, Gelbach and Miller
-    ("Robust inference with multiway clustering", Journal of Business and Economic Statistics 29(2), 2011).
+    ratio of the unbiased standard error to the standard error of the resamples. The unbiased standard error
+    and the degrees of freedom (clusters in the smallest clustering, minus 1) follow Cameron, Gelbach and
+    Miller ("Robust inference with multiway clustering", J. of Business and Economic Statistics 29(2), 2011).
 
     Args:
         confidence: probability that the interval covers the true rate, for example 0.95.
         errors, lengths: the same as for `resample`.
-        clusters: one or two clusterings, each with at least two clusters; a clustering holds the number of
-            each utterance's cluster, counted from 0.
-        spread: standard deviation of the resampled rates. If the spread is large enough despite few clusters,
-            the result is the normal quantile.
+        clusters: one or two clusterings, each as the cluster numbers of the utterances, counted from 0; each
+            clustering has at least two clusters.
+        spread: standard deviation of the resampled rates. If it is large enough despite few clusters, the
+            result is the normal quantile.
     """
     residuals = errors - lengths * (errors.sum() / lengths.sum())
     variances, counts = zip(*(_variance(residuals, ids) for ids in clusters))
@@ -187,8 +187,8 @@ def _variance(residuals, ids) -> tuple[float, int]:
     return count / (count - 1) * float(np.sum(np.bincount(ids, weights=residuals) ** 2)), count
 
 
-def _resampled_rates(errors, lengths, clusters, rng):
-    counts = np.stack([errors, lengths], 1).astype(np.float64)
+def _resample_rates(errors, lengths, clusters, seed):
+    counts, rng, rates = np.stack([errors, lengths], 1).astype(np.float64), np.random.default_rng(seed), []
     for _ in range(_NUM_RESAMPLES // _RESAMPLES_AT_ONCE):
         weights = np.ones((_RESAMPLES_AT_ONCE, errors.size))  # [resamples, utterances]
         for ids in clusters:
@@ -196,7 +196,8 @@ def _resampled_rates(errors, lengths, clusters, rng):
         # einsum does not use BLAS, whose threads would spend more time waiting than computing.
         sums = np.einsum("ru,uk->kr", weights, counts)
         with np.errstate(divide="ignore", invalid="ignore"):
-            yield sums[0] / sums[1]
+            rates.append(sums[0] / sums[1])
+    return np.concatenate(rates)
 
 
 def _draw(count, rng):

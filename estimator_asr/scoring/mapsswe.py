@@ -19,10 +19,10 @@ _NUM_GOOD = 2  # a segment ends after this many tokens that both systems got rig
 
 
 class MatchedPairs(NamedTuple):
-    """Result of MAPSSWE, a matched-pairs test."""
+    """Result of MAPSSWE."""
 
     num_segments: int
-    mean: float  # average over segments of A's errors minus B's
+    mean: float  # A's errors minus B's, averaged over the segments
     z: float  # 0 if the difference is the same in all segments
     p: float  # two-tailed: probability of a |z| at least this large if the systems do not differ
 
@@ -47,13 +47,12 @@ def compare_segments(triples: Sequence[Triple]) -> MatchedPairs:
 
 def _segment_differences(triple: Triple) -> Iterator[int]:
     """Yields A's errors minus B's for each segment that has errors."""
-    counts = np.stack(
-        [edit_distance.count_errors_at(triple.reference, tokens) for tokens in (triple.a, triple.b)]
-    )
+    reference, *sides = triple
+    counts = np.stack([edit_distance.count_errors_at(reference, tokens) for tokens in sides])
     difference, is_open, num_good = 0, False, 0
-    for place in range(len(triple.reference) + 1):
+    for place in range(len(reference) + 1):
         insertions, edits = counts[:, 0, place], counts[:, 1, place]
-        is_end = place == len(triple.reference)
+        is_end = place == len(reference)
         if insertions.any() or edits.any():
             is_open, num_good = True, 0
         if not is_end and not edits.any():

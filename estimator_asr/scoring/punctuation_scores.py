@@ -39,8 +39,8 @@ class MarkCounts(NamedTuple):
 
     Attributes:
         confusions: int64 [marks, marks], how often each reference mark meets each hypothesis mark.
-        ends: int64 [3], number of sentence ends in the hypothesis, in the reference, and in the hypothesis
-            at most one character from an end in the reference, whichever mark it has.
+        ends: int64 [3], numbers of sentence ends: in the hypothesis, in the reference, and in the hypothesis
+            at most one character from an end in the reference, even if the two marks differ.
     """
 
     confusions: np.ndarray
@@ -51,7 +51,8 @@ class MarkCounts(NamedTuple):
 class MarkRate:
     """Precision, recall and F1 of marks, with 95 % intervals.
 
-    A rate is None if its denominator is 0, and an interval also if there is only one text to resample.
+    A rate and its interval are None if the rate's denominator is 0; an interval is also None if there is only
+    one text to resample.
     """
 
     precision: Optional[float]  # num_right / num_found
@@ -66,7 +67,7 @@ class MarkRate:
 
 
 def score(reference: str, hypothesis: str) -> MarkCounts:
-    """Compares two texts with marks (see marks.split)."""
+    """Compares the marks in two texts (see marks.split)."""
     sides = marks.split(reference), marks.split(hypothesis)
     pairs = edit_distance.list_pairs(*(characters for characters, _ in sides)) or [(-1, -1)]
     moved = [_move(ids, places) for (_, ids), places in zip(sides, zip(*pairs))]
@@ -78,7 +79,7 @@ def score(reference: str, hypothesis: str) -> MarkCounts:
 
 
 def _move(mark_ids: Sequence[int], places: Sequence[int]) -> np.ndarray:
-    """Returns the mark before the first paired character and after each, int64 [len(places) + 1]."""
+    """Returns the mark before the first paired character, then after each one, int64 [len(places) + 1]."""
     moved = np.zeros(len(places) + 1, np.int64)
     slots = np.searchsorted(places, np.arange(len(mark_ids)), side="right")
     for slot, mark_id in zip(slots, mark_ids):
@@ -97,22 +98,22 @@ def _count_near(starts: np.ndarray, targets: np.ndarray) -> int:
 
 
 def measure(counts: Sequence[MarkCounts], *clusterings: Sequence[Hashable]) -> dict[str, MarkRate]:
-    """Returns the rates of each mark, of groups of marks, and of sentence ends, keyed by name.
+    """Returns the rates for each mark, for groups of marks, and for sentence ends, keyed by name.
 
-    The texts of `counts` are resampled for the intervals; `clusterings` are, for example, their speakers and
-    their sentences (see error_rate.measure).
+    `counts` has one item per text, and so does each clustering, such as the texts' speakers (see
+    error_rate.measure).
     """
     return {name: _make_rate(_count(counts, name), clusterings) for name in (*_GROUPS, SENTENCE_ENDS)}
 
 
 def f1(counts: Sequence[MarkCounts], name: str) -> float:
-    """Returns the F1 of one of `measure`'s rates; 0 if there are no such marks."""
+    """Returns F1 for `name`, a key in the result of `measure`; 0 if there are no such marks."""
     doubled, lengths = count_f1(counts, name)
     return doubled.sum() / max(lengths.sum(), 1)
 
 
 def count_f1(counts: Sequence[MarkCounts], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the numerator and the denominator of F1 in each text, int64 [texts]; `name` as for `f1`."""
+    """Returns the numerator and the denominator of F1 for `name` in each text, int64 [texts]."""
     num_found, num_expected, num_right = _count(counts, name).T
     return 2 * num_right, num_found + num_expected
 

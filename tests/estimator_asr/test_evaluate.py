@@ -383,7 +383,7 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
         ({}, "evaluate: neither --model_dir nor --saved_model is set; pass one of them"),
         (
             {"model_dir": "AM", "saved_model": "EXPORT"},
-            "evaluate: both --model_dir and --saved_model are set; pass only one of them",
+            "evaluate: --model_dir and --saved_model are both set; pass one of them",
         ),
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),

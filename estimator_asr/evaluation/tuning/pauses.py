@@ -1,4 +1,4 @@
-"""Chooses how much pauses count when the punctuation model adds marks to recognised speech."""
+"""Chooses the weight of pauses for adding punctuation marks to recognised speech."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PausedText(NamedTuple):
 
 
 class PauseTuning(NamedTuple):
-    """The best settings, and the F1 of ，。？ together without pauses and with these settings."""
+    """The best settings, and the F1 of ，。？ as a group: without pauses, and with these settings."""
 
     settings: config_lib.DecodeConfig
     f1_without: float
@@ -56,12 +56,10 @@ class PauseTuning(NamedTuple):
     num_utterances: int
 
     def __str__(self) -> str:
-        weights = (
-            f"pause_weight {self.settings.pause_weight:g}, pause_offset {self.settings.pause_offset:g} s"
-        )
         return (
             f"F1 of ，。？ on {self.num_utterances} utterances: {100 * self.f1_without:.1f} % without "
-            f"pauses, {100 * self.f1:.1f} % with {weights}"
+            f"pauses, {100 * self.f1:.1f} % with pause_weight {self.settings.pause_weight:g}, "
+            f"pause_offset {self.settings.pause_offset:g} s"
         )
 
 
@@ -74,8 +72,7 @@ def choose(
 ) -> PauseTuning:
     """Recognises utterances of a split, and returns the settings with the highest F1 for their marks.
 
-    Raises:
-        errors.UserError: no utterance has a transcript with marks.
+    Raises errors.UserError if no utterance has a transcript with marks.
     """
     texts = list(_recognise(punctuation, acoustic, language, source, max_utterances))
     return choose_settings(punctuation.model.decode, texts)
@@ -88,18 +85,13 @@ def choose_settings(saved: config_lib.DecodeConfig, texts: Sequence[PausedText])
             "tune: no transcript of --data_dir has punctuation marks, which --punctuation_model_dir needs; "
             "build the data again from transcripts with marks, by this or a later version"
         )
-    candidates = [
-        dataclasses.replace(saved, pause_weight=weight, pause_offset=offset)
-        for weight, offset in [(0.0, 0.0), *itertools.product(_WEIGHTS, _OFFSETS)]
-    ]
-    scores = [_measure(texts, config) for config in candidates]
-    best = int(np.argmax(scores))
-    return PauseTuning(candidates[best], scores[0], scores[best], len(texts))
-
-
-def _measure(texts: Sequence[PausedText], config: config_lib.DecodeConfig) -> float:
-    counts = [punctuation_scores.score(text.reference, text.punctuate(config)) for text in texts]
-    return punctuation_scores.f1(counts, punctuation_scores.COMMAS_STOPS_QUESTIONS)
+    results = []
+    for weight, offset in [(0.0, 0.0), *itertools.product(_WEIGHTS, _OFFSETS)]:
+        config = dataclasses.replace(saved, pause_weight=weight, pause_offset=offset)
+        counts = [punctuation_scores.score(text.reference, text.punctuate(config)) for text in texts]
+        results.append((config, punctuation_scores.f1(counts, punctuation_scores.COMMAS_STOPS_QUESTIONS)))
+    config, highest = max(results, key=lambda result: result[1])
+    return PauseTuning(config, results[0][1], highest, len(texts))
 
 
 def _recognise(punctuation, acoustic, language, source, max_utterances) -> Iterator[PausedText]:
@@ -111,8 +103,12 @@ def _recognise(punctuation, acoustic, language, source, max_utterances) -> Itera
         for record, outputs in recogniser.recognise_batches(built, batches):
             if record["written"] and outputs["characters"]:
                 seconds = record["num_frames"] * acoustic.model.config.frontend.frame_seconds
+                characters = [item["character"] for item in outputs["characters"]]
+                ids = np.int32([punctuation.model.characters.encode(characters)])
+                scores = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["scores"]
                 reference = marks.unify(record["written"].decode("utf-8"))
-                yield _make_text(reference, outputs, seconds, punctuation, score)
+                pauses = recogniser.find_pauses(outputs["characters"], seconds)
+                yield PausedText(reference, characters, pauses, scores[0])
 
 
 def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:
@@ -122,11 +118,3 @@ def _build(punctuation: trained_model.TrainedModel) -> recogniser.Recogniser:
         scores = punctuation_lib.score(tasks.for_model(punctuation.model).build(features))
         cascade.restore(session, punctuation.model, punctuation.checkpoint)
     return recogniser.Recogniser(session, features, {"scores": scores})
-
-
-def _make_text(reference, outputs, seconds, punctuation, score) -> PausedText:
-    items = outputs["characters"]
-    characters = [item["character"] for item in items]
-    ids = np.int32([punctuation.model.characters.encode(characters)])
-    scores = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["scores"][0]
-    return PausedText(reference, characters, recogniser.find_pauses(items, seconds), scores)

@@ -14,7 +14,7 @@ from estimator_asr.scoring import utterances
 
 _DPI = 120
 LABELS = {utterances.TOKEN_ERROR_RATE: "tokens", utterances.CHARACTER_ERROR_RATE: "characters"}
-_BAR = 0.38  # thickness of a bar; a pair of bars has a space of 1
+_BAR = 0.38  # thickness of a bar; neighbouring pairs of bars are 1 apart
 _CONFIDENCES = np.array([0.5, 0.8, 0.9, 0.95, 0.99])  # boundaries between confidence ranges
 
 
@@ -62,10 +62,8 @@ def draw_confidences(axes, result: search.TuningResult) -> None:
     names = [f"< {limits[0]}", *map("{}–{}".format, limits, limits[1:]), f"> {limits[-1]}"]
     axes.set_xticks(places + _BAR / 2, [f"{names[i]}\n{bins.counts[i]:,}" for i in used])
     axes.margins(y=0.1)
-    (*_, unit) = (LABELS[measure] for measure in result.num_labels)
+    unit = LABELS[list(result.num_labels)[-1]]
     axes.set(xlabel=f"range of confidence, and number of {unit} in it", ylabel=f"wrong {unit}")
-    before, fitted = (
-        100 * calibration.calibration_error(judged) for judged in (result.uncalibrated, result.fitted)
-    )
-    title = f"calibration error: {before:.1f} %; when fitted on the other half, {fitted:.1f} %"
+    before, after = map(calibration.calibration_error, (result.uncalibrated, result.fitted))
+    title = f"calibration error: {100 * before:.1f} %; when fitted on the other half, {100 * after:.1f} %"
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, title=title)

@@ -62,7 +62,7 @@ class Search:
 
     def run(self, whisper: Optional[trials.WhisperBench] = None) -> TuningResult:
         """Runs the steps of the search, and calibrates the confidences with the settings of the last step."""
-        best = self._bench.untuned()
+        best = trials.untune(self._bench.acoustic.model.decode)
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
         steps.append(self._step("beam search", best))
         if self._has_ngram:
@@ -111,23 +111,20 @@ class Search:
     ) -> DecodingStep:
         """Chooses the weights for the language model and Whisper's decoder together.
 
-        Keeps the settings `start` unless some weights lead to fewer errors than `before`, those with `start`.
+        Keeps the settings `start` unless some weights lead to fewer errors than `before`, the errors with
+        `start`.
         """
-        edits, steps = functools.lru_cache(maxsize=None)(trials.count_edits), [(start, before)]
+        count, name = functools.cache(trials.count_edits), "reranking by Whisper's decoder"
+        steps = [DecodingStep(name, start, before)]
         for language, whisper in itertools.product((0.0, *_RANKING_WEIGHTS), _WHISPER_WEIGHTS):
-            chosen = [(choice, choice.choose(language, whisper)) for choice in choices]
-            errors = {
-                measure: sum(
-                    edits(measure, choice.references[measure], choice.texts[measure][i])
-                    for choice, i in chosen
-                )
-                for measure in self._measures
-            }
+            errors = dict.fromkeys(self._measures, 0)
+            for choice in choices:
+                i = choice.choose(language, whisper)
+                for measure in errors:
+                    errors[measure] += count(measure, choice.references[measure], choice.texts[measure][i])
             weights = {"whisper_language_weight": language, "whisper_weight": whisper}
-            steps.append((dataclasses.replace(start, **weights), errors))
-        return DecodingStep(
-            "reranking by Whisper's decoder", *min(steps, key=lambda step: step[1][_CHARACTERS])
-        )
+            steps.append(DecodingStep(name, dataclasses.replace(start, **weights), errors))
+        return min(steps, key=lambda step: step.errors[_CHARACTERS])
 
     def _choose(self, start, changes: Iterable[dict], measure: str) -> config_lib.DecodeConfig:
         """Returns `start` with the change that leads to the fewest errors, the first such change on a tie."""
@@ -136,7 +133,7 @@ class Search:
         return min(candidates, key=lambda settings: self._count_errors(settings, with_language)[measure])
 
     def _count_errors(self, settings, with_language):
-        """Returns the errors for each measure, cached because the next step tries the best settings again."""
+        """Returns the number of errors by measure; cached, as the next step tries the best settings again."""
         key = settings, with_language or not self._bench.language
         if key not in self._errors:
             transcribed = self._bench.run(*key)
@@ -155,8 +152,7 @@ def search_language(
 ) -> TuningResult:
     """Tries n-gram weights for a language model; the result has two steps: weight 0 and the best weight.
 
-    Raises:
-        errors.UserError: max_utterances is so small that no utterance is chosen.
+    Raises errors.UserError if max_utterances is so small that no utterance is chosen.
     """
     batches = list(trials.read_batches(source, trained.model.config.input, max_utterances))
     untuned, steps = trials.untune(trained.model.decode), []
@@ -165,8 +161,8 @@ def search_language(
         errors = sum(edits.errors for edits in _write_sentences(trained, settings, batches))
         steps.append(DecodingStep("n-gram model", settings, {_CHARACTERS: errors}))
     best = min(steps, key=lambda step: step.errors[_CHARACTERS])
-    references = (text.decode("utf-8") for batch in batches for text in batch["transcript"])
-    num_labels = sum(len(utterances.split_characters(reference)) for reference in references)
+    references = [text.decode("utf-8") for batch in batches for text in batch["transcript"]]
+    num_labels = sum(map(len, map(utterances.split_characters, references)))
     first = steps[0]._replace(name="most probable characters")
     return TuningResult([first, best], {_CHARACTERS: num_labels}, None, None)
 

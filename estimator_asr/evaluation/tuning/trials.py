@@ -21,6 +21,7 @@ from estimator_asr.scoring import edit_distance, utterances
 from tfrecord_builder import errors
 
 _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
+_TEXTS = ("pronunciation", "transcript")  # record features that hold reference texts
 
 Batch = dict[str, np.ndarray]  # arrays by name; the first axis is the batch
 
@@ -35,24 +36,19 @@ def compute_posteriors(
         float32 [batch, num_frames, units], where units is 0 if there is no attention decoder; and the
         reference texts, pronunciation and transcript, bytes [batch].
 
-    Raises:
-        errors.UserError: max_utterances is so small that no utterance is chosen.
+    Raises errors.UserError if max_utterances is so small that no utterance is chosen.
     """
     model = trained.model
     with tf.Graph().as_default(), contextlib.closing(tf.compat.v1.Session()) as session:
         features = tasks.for_model(model).placeholders()
         outputs = tasks.for_model(model).recognise(features)
         units = None if model.config.acoustic.decoder_layers else 0
-        tensors = {
-            "log_probs": outputs.log_probs,
-            "num_frames": outputs.num_frames,
-            "encoding": outputs.encoding.outputs[..., :units],
-        }
+        encoding = outputs.encoding.outputs[..., :units]
+        tensors = {"log_probs": outputs.log_probs, "num_frames": outputs.num_frames, "encoding": encoding}
         cascade.restore(session, model, trained.checkpoint)
         acoustic = recogniser.Recogniser(session, features, tensors)
-        texts = ("pronunciation", "transcript")
         return [
-            {**acoustic.fetch(batch), **{name: batch[name] for name in texts}}
+            {**acoustic.fetch(batch), **{name: batch[name] for name in _TEXTS}}
             for batch in read_batches(source, model.config.input, max_utterances)
         ]
 
@@ -88,9 +84,10 @@ class Transcribed:
 
 
 def untune(saved: config_lib.DecodeConfig) -> config_lib.DecodeConfig:
-    """Returns the settings with defaults for everything that tune chooses."""
-    not_tuned = {name: getattr(saved, name) for name in ("beam_width", "candidates", "skipped_blank")}
-    return config_lib.DecodeConfig(**not_tuned)
+    """Returns the saved settings, with default values for all settings that tune chooses."""
+    return config_lib.DecodeConfig(
+        beam_width=saved.beam_width, candidates=saved.candidates, skipped_blank=saved.skipped_blank
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,10 +97,6 @@ class Bench:
     acoustic: trained_model.TrainedModel
     language: Optional[trained_model.TrainedModel]
     batches: Sequence[Batch]  # result of compute_posteriors
-
-    def untuned(self) -> config_lib.DecodeConfig:
-        """Returns the acoustic model's settings with defaults for everything that tune chooses."""
-        return untune(self.acoustic.model.decode)
 
     def run(self, config: config_lib.DecodeConfig, with_language: bool) -> list[Transcribed]:
         """Decodes all batches with the settings; uses the language model only if with_language is True."""
@@ -170,7 +163,7 @@ class WhisperBench:
     read: Callable[[], Iterable[Batch]]  # returns the records in batches
 
     def list_choices(self, config: config_lib.DecodeConfig) -> list[Choice]:
-        """Returns each utterance's candidates, which do not depend on the weights that are tuned."""
+        """Returns each utterance's candidates, which do not depend on the weights to be tuned."""
         acoustic, language = self._with(dataclasses.replace(config, whisper_weight=1.0)).model, self.language
         with tf.Graph().as_default() as graph, contextlib.closing(recogniser.open_session(graph)) as session:
             features = tasks.for_model(acoustic).placeholders()
@@ -198,17 +191,16 @@ class WhisperBench:
 
 
 def _list_choices(batch: Batch, outputs: dict[int, np.ndarray]) -> Iterator[Choice]:
-    references = zip(batch["transcript"], batch["pronunciation"])
-    for (transcript, pronunciation), (hanzi, pinyin, *scores) in zip(references, zip(*outputs.values())):
-        expected = {_CHARACTERS: transcript.decode("utf-8"), _TOKENS: pronunciation.decode("utf-8")}
+    rows = zip(batch["transcript"], batch["pronunciation"], *outputs.values())
+    for transcript, pronunciation, hanzi, pinyin, *scores in rows:
+        references = {_CHARACTERS: transcript.decode("utf-8"), _TOKENS: pronunciation.decode("utf-8")}
         texts = {_CHARACTERS: hanzi, _TOKENS: pinyin}
         decoded = {measure: [text.decode("utf-8") for text in column] for measure, column in texts.items()}
-        yield Choice(expected, decoded, *scores)
+        yield Choice(references, decoded, *scores)
 
 
 def _transcribe(built: recogniser.Recogniser, batches: Iterable[Batch]) -> list[Transcribed]:
-    texts = ("pronunciation", "transcript")
     return [
-        Transcribed(*(record[name].decode("utf-8") for name in texts), outputs)
+        Transcribed(*(record[name].decode("utf-8") for name in _TEXTS), outputs)
         for record, outputs in recogniser.recognise_batches(built, batches)
     ]

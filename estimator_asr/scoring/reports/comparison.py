@@ -1,6 +1,6 @@
-"""Compares reports on the same utterances: which system has fewer errors, and is the difference significant?
+"""Compares reports on the same utterances, and tests whether the differences are significant.
 
-The tests are a paired bootstrap and MAPSSWE (mapsswe.py). Marks are compared by the bootstrap alone.
+The tests are a paired bootstrap and MAPSSWE (mapsswe.py). Marks are compared only by the bootstrap.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 FILE = "comparison.json"
+_TOKENS = utterances.TOKEN_ERROR_RATE
 F1 = "commas_stops_questions_f1"  # the measure of texts with marks; higher is better, unlike in error rates
 Scored = Sequence[utterances.ScoredUtterance]
 Marked = Sequence[punctuation_scores.MarkedText]
@@ -41,8 +42,7 @@ class Comparison:
     # 95 % interval for the difference, from a paired bootstrap over speakers and sentences; None if there is
     # only one speaker and one sentence.
     confidence_interval: Optional[tuple[float, float]]
-    # Fraction of resamples in which B is better, plus half the fraction in which both are equally
-    # good (Bisani and Ney, ICASSP 2004).
+    # Fraction of resamples in which B is better, plus half of the ties (Bisani and Ney, ICASSP 2004).
     probability_of_improvement: Optional[float]
     mapsswe: Optional[dict] = None  # fields of mapsswe.MatchedPairs; None for F1
     p_holm: float = 1.0  # p value from MAPSSWE, corrected for the number of comparisons (Holm, 1979)
@@ -80,7 +80,7 @@ def compare(reports: Reports) -> list[Comparison]:
 
 
 def correct(compared: Sequence[Comparison]) -> list[Comparison]:
-    """Sets p_holm: multiplies the lowest p by the number of comparisons, the next by one less, and so on."""
+    """Sets p_holm: multiplies the lowest p value by the number of comparisons n, the next by n - 1, ..."""
     order = np.argsort([comparison.mapsswe["p"] for comparison in compared], kind="stable")
     corrected, highest = {}, 0.0
     for rank, index in enumerate(order):
@@ -113,7 +113,7 @@ def _describe_differences(measure: str, reports: Reports) -> dict:
     alignments = [_align(measures, measure) for measures in reports.values()]
     scored = next(iter(reports.values()))[measure]
     return {
-        "separator": " " if measure == utterances.TOKEN_ERROR_RATE else "",
+        "separator": " " if measure == _TOKENS else "",
         "causes": [],  # not shown, because causes depend on the vocabularies, which are unknown here
         "reports": list(reports),
         "texts": count_texts(alignments),
@@ -132,12 +132,9 @@ def count_texts(alignments: Alignments) -> list:
 
 
 def _align(measures: Mapping[str, Scored], measure: str) -> list:
-    rows = measures[measure]
-    pairs = [
-        (row.reference_tokens, row.hypothesis_tokens) for row in measures.get(utterances.TOKEN_ERROR_RATE, ())
-    ]
+    spoken = [(row.reference_tokens, row.hypothesis_tokens) for row in measures.get(_TOKENS, ())]
     aligned = []
-    for row, syllables in zip(rows, pairs or [((), ())] * len(rows)):
+    for row, syllables in itertools.zip_longest(measures[measure], spoken, fillvalue=((), ())):
         sides = map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), syllables)
         aligned.append(attribution.attribute(*sides, attribution.KnownVocabularies()))
     return aligned
@@ -145,12 +142,11 @@ def _align(measures: Mapping[str, Scored], measure: str) -> list:
 
 def _list_differing(scored: Scored, alignments: Alignments) -> list:
     """Returns [id, speaker, alignments by report] for utterances whose error counts differ."""
-    rows = []
-    for row, *alternatives in zip(scored, *alignments):
-        errors = {sum(place.cause is not None for place in positions) for positions in alternatives}
-        if len(errors) > 1:
-            rows.append([row.utterance_id, row.speaker, list(map(report_page.align, alternatives))])
-    return rows
+    return [
+        [row.utterance_id, row.speaker, list(map(report_page.align, alternatives))]
+        for row, *alternatives in zip(scored, *alignments)
+        if len({sum(place.cause is not None for place in positions) for positions in alternatives}) > 1
+    ]
 
 
 def _list_common_measures(reports: Reports) -> list[str]:
@@ -183,11 +179,9 @@ def _compare(measure: str, a: str, old: Scored, b: str, new: Scored, clusterings
     lengths = np.array([row.edits.reference_length for row in old])
     errors_a, errors_b = (np.array([row.edits.errors for row in scored]) for scored in (old, new))
     resampled = error_rate.resample(errors_b - errors_a, lengths, clusterings)
-    triples = [
-        mapsswe.Triple(x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens) for x, y in zip(old, new)
-    ]
     rate_a, rate_b = (float(errors.sum() / lengths.sum()) for errors in (errors_a, errors_b))
-    matched = mapsswe.compare_segments(triples)._asdict()
+    tokens = ((x.reference_tokens, x.hypothesis_tokens, y.hypothesis_tokens) for x, y in zip(old, new))
+    matched = mapsswe.compare_segments([mapsswe.Triple(*row) for row in tokens])._asdict()
     return Comparison(measure, a, b, rate_a, rate_b, rate_b - rate_a, *_summarise(resampled, -1), matched)
 
 

@@ -34,7 +34,7 @@ CTM_FILE = "hypothesis.ctm"
 MARKS = "marks"  # key of texts with marks in hypotheses.jsonl
 _CHANNEL = "1"
 _LABEL = "<O>"  # prevents sclite from reading a first token such as <unk> as the label
-_SHORTEST = 0.001  # length in seconds of a recording without tokens, which must not be 0
+_SHORTEST = 0.001  # length of a recording without tokens, in seconds; sclite does not accept 0
 _NO_SPEAKER = "unknown"
 # Replaces characters that mark optional words, alternatives and the empty word in STM and CTM files.
 _FULL_WIDTH = str.maketrans("(){}/@", "（）｛｝／＠")
@@ -51,28 +51,31 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
         **list_nist_files(split),
     }
     os.makedirs(output_dir, exist_ok=True)
-    with contextlib.ExitStack() as stack:  # the files are renamed on exit, the last one first
-        for name, text in contents.items():
-            temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
-            pathlib.Path(temporary).write_text(text, encoding="utf-8", errors="replace")
+    write_files(contents, output_dir)
     for name in {STM_FILE, CTM_FILE} - contents.keys():
         pathlib.Path(output_dir, name).unlink(missing_ok=True)  # left by an older report
     return values
 
 
+def write_files(contents: Mapping[str, str], output_dir: str) -> None:
+    """Writes each text to the file with its name; the files are renamed together, the first file last."""
+    with contextlib.ExitStack() as stack:
+        for name, text in contents.items():
+            temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))
+            pathlib.Path(temporary).write_text(text, encoding="utf-8", errors="replace")
+
+
 def read(path: str) -> dict[str, list]:
-    """Reads a report's scored utterances, keyed by measure and in the order of their ids.
+    """Reads a report's scored utterances, keyed by measure and sorted by id.
 
     If texts have marks, the key MARKS has a list of punctuation_scores.MarkedText.
-
     Raises errors.UserError if hypotheses.jsonl is missing, damaged or from an earlier version.
     """
     measures: dict[str, list] = {}
     try:
         lines = files.read_text(os.path.join(path, OUTPUTS_FILE)).split("\n")
         for row in map(config_json.parse, filter(None, lines)):
-            for measure, texts in row["scored"].items():
-                reference, hypothesis = texts
+            for measure, (reference, hypothesis) in row["scored"].items():
                 scored = utterances.score(measure, row["utterance_id"], row["speaker"], reference, hypothesis)
                 measures.setdefault(measure, []).append(scored)
             if MARKS in row:
@@ -89,9 +92,9 @@ def read(path: str) -> dict[str, list]:
 
 
 def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
-    """Yields each utterance's outputs, with its speaker and, for each measure, [reference, hypothesis].
+    """Yields each utterance's outputs, with its speaker and, for each measure, (reference, hypothesis).
 
-    MARKS are the reference and the hypothesis with marks.
+    MARKS, if present, holds the reference and the hypothesis with marks.
     """
     outputs = {output["utterance_id"]: output for output in split.outputs}
     for rows in zip(*split.measures.values()):
@@ -104,10 +107,7 @@ def _list_outputs(split: scored_split.ScoredSplit) -> Iterator[dict]:
 
 
 def create_output_dir(output_dir: str) -> None:
-    """Creates `output_dir`; raises errors.UserError if it is not writable.
-
-    This is called before a long evaluation, which would otherwise fail at the end.
-    """
+    """Creates `output_dir`; raises errors.UserError if no file can be written there."""
     try:
         os.makedirs(output_dir, exist_ok=True)
         with tempfile.TemporaryFile(dir=output_dir) as file:
@@ -121,7 +121,7 @@ def create_output_dir(output_dir: str) -> None:
 def hypotheses(split: scored_split.ScoredSplit) -> str:
     """Returns the text of hypotheses.tsv: a header, and one line per utterance in the order of `split`.
 
-    If texts have marks, two more columns have the reference and the hypothesis with marks.
+    If texts have marks, two more columns contain the reference and the hypothesis with marks.
     """
     columns, missing = (("written", "punctuated"), ("", "")) if split.marked else ((), ())
     rows = [("utterance_id", "reference", "hypothesis", *columns)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 from estimator_asr.scoring import (
@@ -82,8 +82,7 @@ class ScoredSplit:
             row = self.measures[utterances.TOKEN_ERROR_RATE][index]
             return row.reference_tokens, row.hypothesis_tokens
         pinyin = self.pronunciations.get(self.scored[index].utterance_id, "")
-        syllables = utterances.split_tokens(pinyin)
-        return syllables, syllables
+        return (utterances.split_tokens(pinyin),) * 2
 
 
 def measure(split: ScoredSplit) -> dict:
@@ -94,7 +93,7 @@ def measure(split: ScoredSplit) -> dict:
         values["num_speakers"] = len(set(speakers))
         values["num_utterances_of_unknown_speakers"] = len(split.scored) - len(speakers)
     for name, scored in (*split.measures.items(), *breakdown.by_part(split.measures)):
-        values[name] = dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
+        values[name] = _measure_overall(split, scored)
     if split.outputs and delays.OUTPUT in split.outputs[0]:
         values["emission_delay"] = delays.summarise(
             [delay for output in split.outputs for delay in output[delays.OUTPUT]]
@@ -103,20 +102,24 @@ def measure(split: ScoredSplit) -> dict:
         rates = biasing.measure(split.hotwords, split.measure, split.scored, split.are_speakers_people)
         values.update({name: dataclasses.asdict(rate) for name, rate in rates.items()})
     if split.marked:
-        values[WRITTEN_FORM] = dataclasses.asdict(
-            breakdown.overall(split.written_forms, split.are_speakers_people)
-        )
+        values[WRITTEN_FORM] = _measure_overall(split, split.written_forms)
         values["marks"] = _measure_marks(split)
     values["attribution"] = attribution.count([position for row in split.positions for position in row])
-    values["floors"] = {
-        name: dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
-        for name, scored in _list_floors(split)
+    floors = {
+        REFERENCE_PINYIN: split.on_reference_pinyin,
+        N_BEST_ORACLE: choose_oracle(split.measure, split.scored, split.outputs),
+        VOCABULARY: reach_all(split.scored, [pair[0] for pair in split.units], split.vocabularies),
     }
+    values["floors"] = {name: _measure_overall(split, scored) for name, scored in floors.items() if scored}
     values["by_speaker"] = _table(split, breakdown.by_speaker)
     if split.group_pattern is not None:
         options = {"pattern": split.group_pattern, "are_speakers_people": split.are_speakers_people}
         values["by_group"] = _table(split, functools.partial(breakdown.by_group, **options))
     return values
+
+
+def _measure_overall(split: ScoredSplit, scored: Scored) -> dict:
+    return dataclasses.asdict(breakdown.overall(scored, split.are_speakers_people))
 
 
 def _measure_marks(split: ScoredSplit) -> dict:
@@ -125,16 +128,6 @@ def _measure_marks(split: ScoredSplit) -> dict:
     num_others = len(split.scored) - len(counts)
     numbers = {"num_utterances": len(counts), "num_utterances_without_marks": num_others}
     return {**numbers, **{name: dataclasses.asdict(rate) for name, rate in rates.items()}}
-
-
-def _list_floors(split: ScoredSplit) -> Iterator[tuple[str, Scored]]:
-    """Yields the name of each known floor with its scored utterances."""
-    floors = {
-        REFERENCE_PINYIN: split.on_reference_pinyin,
-        N_BEST_ORACLE: choose_oracle(split.measure, split.scored, split.outputs),
-        VOCABULARY: reach_all(split.scored, [pair[0] for pair in split.units], split.vocabularies),
-    }
-    yield from ((name, scored) for name, scored in floors.items() if scored)
 
 
 def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> Scored:

@@ -74,7 +74,7 @@ def test_a_format_gets_the_hotwords_of_the_subject(tmp_path, monkeypatch):
     subject = recognised_split.EvaluatedModel(former, None, None, (), {}, None, hotwords=("你好",))
     source = types.SimpleNamespace(shards=())
     replaced = recorded.replace_recogniser(subject, source, str(tmp_path), "onnx")
-    assert replaced.recogniser._model == (str(tmp_path / "onnx"), ("你好",))
+    assert replaced.recogniser.model == (str(tmp_path / "onnx"), ("你好",))
     assert replaced.facts == {"model": str(tmp_path / "onnx")}
 
 
