@@ -15,6 +15,7 @@ from tfrecord_builder.program import lazy_tensorflow
 lazy_tensorflow.load_or_exit(__name__)
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_asr.experiment import checkpoints
 from estimator_asr.pretrained import warm_start
@@ -36,7 +37,7 @@ def describe(path: str) -> Iterator[str]:
 
 
 def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
-    """Returns the path of the Keras file or (newest) checkpoint that was read, and its weights by name."""
+    """Returns the path of the Keras file or the (newest) checkpoint, and the weights, keyed by name."""
     if warm_start.is_other_file(path):
         return path, _read_keras(path)
     checkpoint = warm_start.find_checkpoint(path)
@@ -45,11 +46,11 @@ def read(path: str) -> tuple[str, dict[str, np.ndarray]]:
 
 
 def _read_keras(path):
-    """Reads the weights of a Keras HDF5 file: {"layer/weight": array}, in the order of the layers.
+    """Reads the weights in a Keras HDF5 file: {"layer/weight": array}, in the order of the layers.
 
     `model.save` puts the layers into the group model_weights, and `save_weights` puts them into the root. In
-    either case, the attribute layer_names lists the layers, and each layer's attribute weight_names lists its
-    weights. A file named *.weights.h5 has neither attribute: Keras numbers the layers of each class and their
+    both cases, the attribute layer_names lists the layers, and each layer's attribute weight_names lists its
+    weights. Files named *.weights.h5 have neither attribute; Keras numbers the layers of each class and their
     weights (layers/dense_1/vars/0).
     """
     import h5py
@@ -75,13 +76,9 @@ def _read_keras(path):
 
 
 def _read_layers(group):
-    for layer in _decode(group.attrs.get("layer_names", ())):
-        for name in _decode(group[layer].attrs.get("weight_names", ())):
+    for layer in map(tf.compat.as_str, group.attrs.get("layer_names", ())):
+        for name in map(tf.compat.as_str, group[layer].attrs.get("weight_names", ())):
             yield name.removesuffix(":0"), np.asarray(group[layer][name])
-
-
-def _decode(names):
-    return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in names]
 
 
 def main(paths: list[str]) -> int:

@@ -24,7 +24,7 @@ from tfrecord_builder.storage import files
 
 STATE_FILE = "checkpoint"
 _NAME = re.compile(r"(model\.ckpt-(\d+))\.(index|data-\d{5}-of-\d{5}|meta)")
-# Suffix that each optimizer adds to a variable's name to form the name of its slot.
+# Suffix that each optimizer adds to a variable's name to form the name of the variable's slot.
 _SLOTS = {"adam": "/Adam", "momentum": "/Momentum"}
 _REPLICA = re.compile(r"/replica_\d+$")
 _LOSS_SCALE = "loss_scale/scale"
@@ -42,7 +42,7 @@ class DamagedError(errors.UserError):
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix in the state file, even if the checkpoint is gone; None if no valid file exists."""
+    """Returns the prefix in the state file, even if the checkpoint is gone; None if no file is valid."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or is not text
@@ -75,7 +75,7 @@ def latest_step(path: str) -> int:
 def write_state(path: str, newest: str, others: Sequence[str]) -> None:
     """Makes `newest` the checkpoint from which TensorFlow continues.
 
-    `others` lists the prefixes in the directory that the Saver may delete later, oldest first.
+    `others` are the prefixes of the checkpoints that the Saver may delete later, oldest first.
     """
     names = [os.path.basename(prefix) for prefix in others]
     # TensorFlow leaves relative names unchanged only if the directory is an absolute path.
@@ -94,7 +94,7 @@ def save(values: dict[str, np.ndarray], prefix: str) -> None:
 
 
 def prefix_of(path: str, step: int) -> str:
-    """Returns the prefix of the checkpoint for a step."""
+    """Returns the prefix of the checkpoint at a step in a directory."""
     return os.path.join(path, f"model.ckpt-{step}")
 
 
@@ -106,8 +106,8 @@ def step_of(checkpoint: str) -> int:
 
 def list_checkpoints(path: str) -> list[str]:
     """Returns the prefixes of all checkpoints that have at least one file, oldest first."""
-    matches = [_NAME.fullmatch(name) for name in (os.listdir(path) if os.path.isdir(path) else [])]
-    return [prefix_of(path, step) for step in sorted({int(match.group(2)) for match in matches if match})]
+    matches = filter(None, map(_NAME.fullmatch, os.listdir(path) if os.path.isdir(path) else []))
+    return [prefix_of(path, step) for step in sorted({int(match.group(2)) for match in matches})]
 
 
 def list_files(checkpoint: str) -> list[str]:
@@ -117,7 +117,7 @@ def list_files(checkpoint: str) -> list[str]:
 
 
 def link(checkpoint: str, directory: str) -> str:
-    """Hard-links a checkpoint into a directory where the Saver will not delete it; returns its new prefix.
+    """Hard-links a checkpoint into a directory where the Saver will not delete it; returns the new prefix.
 
     The .index file is linked last, so a checkpoint with an .index file is complete. If the file system has no
     hard links, the files are copied. Raises FileNotFoundError if the checkpoint has been deleted.
@@ -188,8 +188,7 @@ def check_variables(
 ) -> None:
     """Raises errors.UserError if a model variable is missing from a checkpoint or has another shape there.
 
-    Nothing is checked if there is no checkpoint. Only the first replica's variables are checked, because
-    those of the other replicas are not saved.
+    Nothing is checked if there is no checkpoint. Only the first replica's variables are saved and checked.
     """
     if checkpoint is None or not os.path.exists(f"{checkpoint}.index"):
         return
@@ -215,27 +214,23 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
     names = {name for name, _ in tf.train.list_variables(checkpoint)}
     advice = f"train a new model in another --model_dir with --warm_start_from={os.path.dirname(checkpoint)}"
     if names.issubset(find_model_variables(names)):
-        raise errors.UserError(
-            f"{checkpoint} contains weights but no optimizer state, so training cannot continue from it; "
-            f"{advice}"
-        )
-    if not any(name.endswith(_SLOTS[optimizer]) for name in names):
-        raise errors.UserError(
-            f"{checkpoint} contains the state of an optimizer other than {optimizer}; pass the --optimizer "
-            f"that the model was trained with, or {advice}"
-        )
-    if precision == "float16" and _LOSS_SCALE not in names:
-        raise errors.UserError(
-            f"{checkpoint} contains no loss scale, which --precision=float16 needs; pass the --precision "
-            f"that the model was trained with, or {advice}"
-        )
+        problem = "weights but no optimizer state, so training cannot continue from it"
+    elif not any(name.endswith(_SLOTS[optimizer]) for name in names):
+        problem = f"the state of an optimizer other than {optimizer}"
+        advice = f"pass the --optimizer that the model was trained with, or {advice}"
+    elif precision == "float16" and _LOSS_SCALE not in names:
+        problem = "no loss scale, which --precision=float16 needs"
+        advice = f"pass the --precision that the model was trained with, or {advice}"
+    else:
+        return
+    raise errors.UserError(f"{checkpoint} contains {problem}; {advice}")
 
 
 def find_model_variables(names: Iterable[str]) -> list[str]:
     """Returns the sorted names in a checkpoint that belong to the model's variables or the global step.
 
-    The names of slots, which start with a variable's name (a/kernel/Adam), and of the optimizer's scalars,
-    which have no scope, are left out.
+    All other names belong to slots, and start with a variable's name (a/kernel/Adam), or to the optimizer's
+    scalars, and have no scope.
     """
     names = set(names)
 

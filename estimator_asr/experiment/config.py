@@ -17,7 +17,7 @@ CHUNK_STEP = 4  # input frames per output frame of a streaming encoder; chunk le
 
 
 def _fraction(default: float, help: str) -> float:
-    """Returns a setting for a regulariser: a fraction that may be changed when training is continued."""
+    """Returns a setting for regularisation: a fraction that may change when training is continued."""
     return setting(default, help, minimum=0, maximum=0.9, training_only=True)
 
 
@@ -57,19 +57,19 @@ class AcousticConfig(config_flags.Checked):
     )
     local_ctc_weight: float = setting(
         0.0,
-        "encoders conformer and transformer: weight of a second CTC loss, computed on the frames below the "
-        "first block, which see only their own time (the other CTC loss has weight 1 - local_ctc_weight); "
-        "the second loss makes the model emit each token within its syllable; 0.3 is enough",
+        "encoders conformer and transformer: weight of a second CTC loss, computed on the inputs of the "
+        "first block, which depend only on nearby frames (the other CTC loss has weight 1 - "
+        "local_ctc_weight); it makes the model emit each token within its syllable; 0.3 is enough",
         minimum=0,
         maximum=0.9,
     )
-    # Fraction of the decoder's target that is spread over all tokens.
+    # Fraction of the target probability that is spread evenly over all tokens.
     label_smoothing: float = constant(0.1, "it is always 0.1 with --softmax=full and has no effect otherwise")
     softmax: str = setting(
         FULL,
         "loss of the attention decoder in training: cross-entropy over all tokens (full) or over "
         "--num_sampled random tokens (sampled), or noise-contrastive estimation with --num_sampled random "
-        "tokens (nce); use sampled or nce only for vocabularies of thousands of tokens",
+        "tokens (nce); use sampled or nce only for vocabularies with thousands of tokens",
         choices=(FULL, "sampled", "nce"),
         training_only=True,
     )
@@ -121,7 +121,8 @@ class DecodeConfig(config_flags.Checked):
     decoding: str = setting("beam", "search for the best tokens or characters: beam or greedy")
     beam_width: int = setting(
         10,
-        "number of prefixes kept per frame (or of sentences kept per syllable), and of hypotheses returned",
+        "number of prefixes kept per frame (language model: sentences kept per syllable), and number of "
+        "hypotheses returned",
         minimum=1,
     )
     candidates: int = setting(
@@ -149,8 +150,8 @@ class DecodeConfig(config_flags.Checked):
     # Platt (1999): confidence = sigmoid(confidence_scale x logit(probability) + confidence_offset).
     confidence_scale: float = setting(1.0, "confidence calibration: factor for the log odds", positive=True)
     confidence_offset: float = setting(0.0, "confidence calibration: constant added to the log odds")
-    pause_weight: float = setting(0.0, "what a second of silence adds to the log odds of a mark", minimum=0)
-    pause_offset: float = setting(0.0, "seconds of silence that add nothing", minimum=0)
+    pause_weight: float = setting(0.0, "increase in a mark's log odds per second of silence", minimum=0)
+    pause_offset: float = setting(0.0, "seconds of silence that leave a mark's log odds unchanged", minimum=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +186,7 @@ class LanguageConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class PunctuationConfig(config_flags.Checked):
-    """Shape of the punctuation model; --size chooses it. By default, 6,000 characters make 7.7 M weights."""
+    """Shape of the punctuation model, chosen by --size; with 6,000 characters, base has 7.7 M weights."""
 
     layers: int = 3
     units: int = 128
@@ -214,7 +215,7 @@ class InputConfig(config_flags.Checked):
     )
     num_buckets: int = setting(
         12,
-        "number of length buckets; all utterances of a batch are from one bucket, so more buckets mean less "
+        "number of length buckets; all utterances in a batch are from one bucket, so more buckets mean less "
         "padding",
         positive=True,
     )

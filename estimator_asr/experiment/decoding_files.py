@@ -1,8 +1,8 @@
 """Decoding files of a model directory: decoding.json (settings found by tune) and the models that they use.
 
 ngram-HASH.npz is an n-gram model, and whisper-HASH.npz is Whisper's decoder. Every new model gets a new file
-name, and decoding.json, which contains the hashes, is replaced atomically. The settings and models therefore
-match even if a run is killed.
+name, and decoding.json, which contains the hashes, is replaced atomically, so that settings and models match
+even if a run is killed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
 DECODING_FILE = "decoding.json"
-# Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, followed by the
-# hashes of the vocabularies and the encoder that the decoder fits.
+# Fields of Whisper's decoder (see models.whisper_decoder.DecoderArrays) except the weights, then the hashes
+# of the vocabularies and of the encoder that the decoder was made for.
 WHISPER_FIELDS = (
     *("heads", "layers", "token_texts", "characters", "readings", "spellings"),
     *("merged_pairs", "merged_ranks", "merged_symbols"),
     *("tokens_sha256", "encoder_sha256", "characters_sha256", "readings_sha256"),
 )
-_FILES = "{}-*.npz"
 _NAMES = ("ngram", "whisper")
 _WEIGHTS = "weights/"  # prefix of the variables' names in the file of Whisper's decoder
 _TUNE_AGAIN = "restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
@@ -134,10 +133,11 @@ def copy(source: str, target: str) -> None:
     saved = _read(source)
     for name, file in saved.paths(source).items():
         files.copy(file, saved.paths(target)[name])
-    if os.path.exists(os.path.join(source, DECODING_FILE)):
-        files.copy(os.path.join(source, DECODING_FILE), os.path.join(target, DECODING_FILE))
+    old, new = (os.path.join(path, DECODING_FILE) for path in (source, target))
+    if os.path.exists(old):
+        files.copy(old, new)
     else:
-        _remove(os.path.join(target, DECODING_FILE))
+        _remove(new)
     _remove_others(target, saved)
 
 
@@ -152,17 +152,17 @@ def _read(path: str) -> SavedDecoding:
 
 
 def _path(directory: str, name: str, sha256: str) -> str:
-    return os.path.join(directory, _FILES.format(name).replace("*", sha256[:12]))
+    return os.path.join(directory, f"{name}-{sha256[:12]}.npz")
 
 
 def _remove_others(path: str, saved: SavedDecoding) -> None:
     current = saved.paths(path).values()
     for name in _NAMES:
-        for file in glob.glob(os.path.join(glob.escape(path), _FILES.format(name))):
+        for file in glob.glob(os.path.join(glob.escape(path), f"{name}-*.npz")):
             if file not in current:
                 _remove(file)
 
 
 def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # there may be no such file, or another process removed it
+    with contextlib.suppress(FileNotFoundError):  # another process may have removed the file
         os.remove(file)

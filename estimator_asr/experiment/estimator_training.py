@@ -2,10 +2,8 @@
 
 estimator_api substitutes this module for tensorflow.python.distribute.estimator_training, which was part of
 TensorFlow until 2.15. Each process in a cluster runs one task of TF_CONFIG ("independent worker"), as
-MultiWorkerMirroredStrategy requires; parameter servers are not supported.
-
-The attributes with a leading underscore are private attributes of RunConfig and Estimator in
-tensorflow-estimator (run_config.py, estimator.py), a package that is pinned to one release.
+MultiWorkerMirroredStrategy requires; parameter servers are not supported. This module sets private attributes
+of RunConfig and Estimator (run_config.py and estimator.py in tensorflow-estimator, pinned to one release).
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ _MODE = distribute_coordinator.CoordinatorMode.INDEPENDENT_WORKER
 def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
     """Completes a RunConfig that has a distribution strategy; `tf_config` is TF_CONFIG, or {} if it is unset.
 
-    In a cluster with a training strategy, the coordinator describes the task later (see _describe_task).
-    Otherwise, the description comes from TF_CONFIG.
+    In a cluster with a training strategy, the coordinator sets the task later (see _describe_task).
+    Otherwise, the task is read from `tf_config`.
     """
     cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
     is_coordinated = bool(cluster) and "master" not in cluster.jobs and config._train_distribute is not None

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from absl import logging
 
-from estimator_asr.experiment import back_off_arrays, experiment
+from estimator_asr.experiment import back_off_arrays, decoding_files, experiment
 from estimator_asr.experiment import config as config_lib
 from tfrecord_builder import errors
 from tfrecord_builder.audio import pretrained_encoder
@@ -60,8 +60,6 @@ def open_model_directory(path: str) -> ModelDirectory:
             f"--model_dir={path}"
         )
     model = _open(path, experiment.ExperimentConfig.load(path), experiment.CONFIG_FILE)
-    from estimator_asr.experiment import decoding_files  # not needed in a new training run
-
     decoding = decoding_files.load(path, model.output_vocabulary.size)
     if decoding.whisper is not None:
         encoder = model.config.frontend.encoder
@@ -73,7 +71,7 @@ def open_model_directory(path: str) -> ModelDirectory:
 def check_whisper(where: str, whisper: Any, expected: Mapping[str, str], path: str) -> None:
     """Raises UserError if Whisper's decoder does not fit the model or export in `path`.
 
-    The keys of `expected` are tokens, encoder, characters or readings; its values are their sha256 hashes.
+    The keys of `expected` are tokens, encoder, characters or readings; the values are the sha256 hashes.
     The error message starts with `where`.
     """
     for name, want in expected.items():
@@ -92,14 +90,13 @@ def check(path: str, config: experiment.ExperimentConfig, data_dir: str) -> Mode
     section must be unchanged, except those that are training_only; all other settings may differ. Constants
     keep the values that they have in the directory.
 
-    Raises:
-        errors.UserError: the existing model has another vocabulary, frontend or architecture (the message
-            shows both values), or one of the data's vocabularies is damaged.
+    Raises errors.UserError if the existing model has another vocabulary, frontend or architecture (the
+    message shows both values), or if one of the data's vocabularies is damaged.
     """
     if not _has_checkpoint(path):
         return open_new(path, config, data_dir)
     model = open_model_directory(path)
-    config = _with_saved_constants(path, config)
+    config = config_flags.with_constants(config, model.config)
     keys = ["model", config.model, *config.spec.vocabularies, "bpe_sha256"]
     keys += ["frontend", "token_type"] if config.spec.reads_audio else []
     for key in keys:
@@ -136,7 +133,8 @@ def open_new(path: str, config: experiment.ExperimentConfig, data_dir: str) -> M
     If the directory has checkpoints, constants keep the values that they have there.
     Raises errors.UserError if one of the data's vocabularies is damaged.
     """
-    config = _with_saved_constants(path, config)
+    if _has_checkpoint(path):
+        config = config_flags.with_constants(config, experiment.ExperimentConfig.load(path))
     return dataclasses.replace(_open(data_dir, config, dataset_info.INFO_FILE), path=path)
 
 
@@ -163,7 +161,7 @@ def refuse_difference(
         data_dir, path: paths of the data and the model.
         pairs: {property name: (value in the data, value in the model)}.
         vocabulary_dir: directory that contains the model's vocabularies.
-        model: ExperimentConfig or ExportInfo; both have the attributes token_type and frontend.
+        model: an ExperimentConfig or ExportInfo, whose token_type and frontend the data need.
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
@@ -196,19 +194,11 @@ def copy_description(model: ModelDirectory, path: str, source_dir: Optional[str]
         files.copy(os.path.join(source_dir or model.path, file), os.path.join(path, file))
     model.config.save(path)
     if source_dir is None:
-        from estimator_asr.experiment import decoding_files
-
         decoding_files.copy(model.path, path)
 
 
 def _has_checkpoint(path):
     return bool(glob.glob(os.path.join(glob.escape(path), "model.ckpt-*.index")))
-
-
-def _with_saved_constants(path, config):
-    if not _has_checkpoint(path):
-        return config
-    return config_flags.with_constants(config, experiment.ExperimentConfig.load(path))
 
 
 def _vocabulary_files(config):
@@ -242,7 +232,7 @@ def _open(path, config, source):
 
 
 def _describe_difference(got, want):
-    """Returns two values for a message; dataclasses become text with only the fields that differ."""
+    """Returns both values for a message; dataclasses become texts with only the fields that differ."""
     sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
     if not any(sides):
         return got, want

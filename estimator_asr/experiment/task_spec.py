@@ -1,4 +1,4 @@
-"""TaskSpec: plain data that says which features and labels a model reads, and what it outputs."""
+"""TaskSpec: plain data that describe a model's features, labels and outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TaskSpec:
     class_variable: str
     class_axis: int  # axis of class_variable that has one entry per class or character
     vocabularies: dict[str, str]  # {field of ExperimentConfig that contains the file's sha256: file}
-    main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first (at most five)
+    main_settings: tuple[str, ...]  # flags that TensorBoard's HParams table shows first; at most five
 
     @property
     def length_key(self) -> str:

@@ -35,8 +35,7 @@ class OptimizerConfig(config_flags.Checked):
     )
     decay_factors: tuple[float, ...] = setting(
         (1.0,),
-        "for the step schedule: factors for the initial rate, one more than there are values in "
-        "--decay_boundary_epochs",
+        "for the step schedule: factors for the initial rate, one more factor than boundary epochs",
     )
     decay_epochs: float = constant(1.0, "use --decay_rate, which applies once per epoch")
     decay_rate: float = setting(
@@ -62,8 +61,8 @@ class OptimizerConfig(config_flags.Checked):
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "number of batches whose gradients are summed for one update; more than 1 needs memory for another "
-        "copy of all weights, embedding tables included",
+        "number of batches whose gradients are summed for one update; values above 1 need memory for another "
+        "copy of all weights, including embedding tables",
         positive=True,
     )
 
@@ -72,13 +71,13 @@ class OptimizerConfig(config_flags.Checked):
         if len(self.decay_factors) != len(self.decay_boundary_epochs) + 1:
             raise errors.UserError(
                 f"train: --decay_factors has {len(self.decay_factors)} values and --decay_boundary_epochs "
-                f"has {len(self.decay_boundary_epochs)}; there must be one more factor than there are "
-                "boundaries, because the first factor applies before the first boundary."
+                f"has {len(self.decay_boundary_epochs)}; there must be one more factor than boundaries, "
+                "because the first factor applies before the first boundary."
             )
         if list(self.decay_boundary_epochs) != sorted(set(self.decay_boundary_epochs)):
+            boundaries = ",".join(map("{:g}".format, self.decay_boundary_epochs))
             raise errors.UserError(
-                f"train: --decay_boundary_epochs is {self.decay_boundary_epochs}, expected increasing "
-                "values; sort them."
+                f"train: --decay_boundary_epochs={boundaries} must be increasing; sort the values."
             )
 
 
@@ -107,7 +106,7 @@ class TrainConfig(config_flags.Checked):
     keep_checkpoint_max: int = constant(
         5, "the five latest checkpoints are kept; for more of the best ones, use --keep_best_checkpoints"
     )
-    # Minimum time between evaluations; ignored by early stopping and by the plateau schedule.
+    # Minimum time between evaluations; ignored with early stopping or the plateau schedule.
     eval_throttle_seconds: int = constant(30, "use --save_checkpoints_steps to evaluate less often")
     save_summary_steps: int = setting(50, "steps between points in TensorBoard's plots", positive=True)
     progress_seconds: float = constant(10.0)  # seconds between progress lines
@@ -174,7 +173,7 @@ class WatchConfig(config_flags.Checked):
     )
     overfit_batches: int = setting(
         0,
-        "try to memorise this many batches, then exit; a model that cannot memorise them is broken; 0 "
+        "test whether the model can memorise this many batches, then exit; a model that cannot is broken; 0 "
         "disables this test",
         minimum=0,
     )

@@ -24,12 +24,10 @@ def compile_decoder(
 ) -> types.SimpleNamespace:
     """Reads a published decoder, and selects the tokens that spell the language model's characters.
 
-    Returns:
-        A namespace that contains the fields in decoding_files.WHISPER_FIELDS, and `weights` (float16).
+    Returns a namespace with the fields in decoding_files.WHISPER_FIELDS, and `weights` (float16).
 
-    Raises:
-        errors.UserError: a file is missing or damaged, the token type is not supported, or the acoustic model
-            does not read the last block of the encoder that was published with the decoder.
+    Raises errors.UserError if a file is missing or damaged, the token type is not supported, or the acoustic
+    model does not read the last block of the encoder that was published with the decoder.
     """
     encoder = _check(path, acoustic)
     characters, readings = _list_readings(acoustic, language)
@@ -46,19 +44,19 @@ def compile_decoder(
     values["embeddings"] = table[[*spelling.token_ids, tokenizer.end_id]]
     values["prompt"] = table[tokenizer.prompt_ids]
     weights = {name: np.float16(value) for name, value in values.items()}
-    fields = {name: value for name, value in spelling._asdict().items() if name != "token_ids"}
-    fields |= {"characters": np.array(characters), "readings": readings, "weights": weights}
+    fields = spelling._asdict() | {"characters": np.array(characters), "readings": readings}
+    del fields["token_ids"]
     for name, model in (("tokens", acoustic), ("characters", language), ("readings", language)):
         fields[f"{name}_sha256"] = getattr(model.config, f"{name}_sha256")
-    sizes = {"heads": decoder.heads, "layers": decoder.layers, "encoder_sha256": encoder.sha256}
-    return types.SimpleNamespace(**sizes, **fields)
+    fields |= {"heads": decoder.heads, "layers": decoder.layers, "encoder_sha256": encoder.sha256}
+    return types.SimpleNamespace(weights=weights, **fields)
 
 
 def _check(path, acoustic):
     if acoustic.config.token_type not in _TOKEN_TYPES:
         raise errors.UserError(
             f"{acoustic.path}: token type is {acoustic.config.token_type}, expected one of "
-            f"{', '.join(_TOKEN_TYPES)}, because Whisper's decoder needs one token per character; leave out "
+            f"{', '.join(_TOKEN_TYPES)}, because Whisper's decoder needs one token per character; omit "
             "--whisper_decoder"
         )
     applied = acoustic.config.frontend.encoder
@@ -86,8 +84,7 @@ def _list_readings(acoustic, language) -> tuple[list[str], np.ndarray]:
     own reading. Letters are returned as capitals, because that is how Whisper writes single letters.
     """
     token_ids: dict[str, set[int]] = {}
-    # Among toneless tokens, letters are capitals, because "a" and "e" are syllables.
-    are_capitals = acoustic.config.token_type == "toneless"
+    are_capitals = acoustic.config.token_type == "toneless"  # because "a" and "e" are toneless syllables
     for token_id, token in enumerate(acoustic.tokens.tokens[1:], 1):
         is_spelled = token.isdigit() or token.isupper() == are_capitals
         letter = token if len(token) == 1 and is_spelled else ""

@@ -36,10 +36,9 @@ def encode(
     overwrite: bool,
     runner: str = dispatch.LOCAL,
 ) -> dataset_info.DatasetInfo:
-    """Encodes data_dir into output_dir (see estimator_asr.encode); returns the DatasetInfo of the result.
+    """Encodes data_dir into output_dir (see estimator_asr.encode); returns the DatasetInfo of output_dir.
 
-    Raises UserError if the encoder does not fit the data, a file is damaged, or the output directory cannot
-    be used.
+    Raises UserError if the encoder does not fit the data, a file is damaged, or output_dir cannot be used.
     """
     if os.path.realpath(data_dir) == os.path.realpath(output_dir):
         raise errors.UserError(
@@ -61,7 +60,10 @@ def encode(
         encoder_weights.save(directory, weights_dir)
         writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
         encoded_shards = run(shards, writer, "encoding")
-        _copy_files(data_dir, directory, shards)
+        for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
+            source = os.path.join(data_dir, name)
+            if files.exists(source):
+                files.copy(source, os.path.join(directory, name))
         new_info = _describe(info, applied, {shard.file: shard for shard in encoded_shards})
         output_directory.publish(output_dir, new_info)
     return new_info
@@ -69,11 +71,9 @@ def encode(
 
 def _check_data(data_dir, info, encoder):
     advice = f"build the data with --frontend={frontend.input_of(encoder).frontend}"
-    if info.frontend is None:
-        raise errors.UserError(f"{data_dir} contains text, but encode needs audio features; {advice}")
-    if info.frontend.encoder:
-        problem = "contains data that are already encoded, but encode needs audio features"
-        raise errors.UserError(f"{data_dir} {problem}; {advice}")
+    if info.frontend is None or info.frontend.encoder:
+        content = "data that are already encoded" if info.frontend else "text"
+        raise errors.UserError(f"{data_dir} contains {content}, but encode needs audio features; {advice}")
     frontend.check_input(data_dir, info.frontend, encoder)
 
 
@@ -97,14 +97,6 @@ def _list_shards(info, data_dir):
             for shard in described.shards
         ]
     return shards
-
-
-def _copy_files(data_dir, directory, shards):
-    """Copies the vocabularies, reports and recordings of a data directory."""
-    for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
-        source = os.path.join(data_dir, name)
-        if files.exists(source):
-            files.copy(source, os.path.join(directory, name))
 
 
 def _describe(info, applied, encoded_shards):

@@ -1,4 +1,4 @@
-"""Converts the tensors of published encoders and decoders to the variables of the models in this program."""
+"""Converts the tensors of published encoders and decoders to the variables of estimator_asr.models."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Module(NamedTuple):
 def list_blocks(encoder, prefix: str, attention: str, others: Sequence[str]) -> dict[str, Module]:
     """Returns the modules of Transformer blocks, keyed by published name, which starts with `prefix`.
 
-    `attention` is the published name of the attention module. `others` are the published names of its layer
-    norm, of the block's two dense layers, and of their layer norm.
+    `attention` is the published name of the attention module. `others` are the published names of the layer
+    norm before it, of the block's two dense layers, and of the layer norm before those.
     """
     units, inner = encoder.units, encoder.inner_units
     block = list_projections(attention, "self_attention", units)
@@ -60,15 +60,14 @@ def to_variables(modules: Mapping[str, Module], tensors: Mapping[str, np.ndarray
     for scope in [name[: -len("key/kernel")] for name in values if name.endswith("/key/kernel")]:
         parts = _FUSED[scope.split("/")[-2]]
         for kind in ("kernel", "bias"):
-            projections = [
-                values.pop(name) for name in (f"{scope}{part}/{kind}" for part in parts) if name in values
-            ]
-            values[f"{scope}{'_'.join(parts)}/{kind}"] = np.concatenate(projections, axis=-1)
+            names = [f"{scope}{part}/{kind}" for part in parts if f"{scope}{part}/{kind}" in values]
+            fused = np.concatenate([values.pop(name) for name in names], axis=-1)
+            values[f"{scope}{'_'.join(parts)}/{kind}"] = fused
     return values
 
 
 def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
-    """Returns sizes from config.json, keyed by our names; `names` maps our names to those in config.json.
+    """Returns sizes from config.json, keyed by our names; `names` maps our names to the names in config.json.
 
     Raises ValueError if a size is not a positive whole number, or if `heads` does not divide `units`.
     """

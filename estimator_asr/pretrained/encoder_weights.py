@@ -22,7 +22,7 @@ from tfrecord_builder.storage import files
 
 PUBLISHED = ("config.json", "model.safetensors")
 PREPROCESSOR_FILE = "preprocessor_config.json"  # published with encoders that read a waveform
-# The keys are values of model_type in config.json.
+# Keyed by model_type in config.json.
 LAYOUTS = {"whisper": whisper_layout, "hubert": wav2vec2_layout, "wav2vec2": wav2vec2_layout}
 # Maps PyTorch 2's names of the weight norm tensors to the older names.
 _RENAMED = {"parametrizations.weight.original0": "weight_g", "parametrizations.weight.original1": "weight_v"}
@@ -42,11 +42,10 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder in a directory, and its tensors, keyed by published name without its prefix NAME.
+    """Returns the encoder in a directory, and its tensors, keyed by published name without the prefix NAME.
 
-    Raises:
-        errors.UserError: a file is missing or damaged, the family is not supported, or a tensor is missing or
-            has a shape that does not match config.json.
+    Raises errors.UserError if a file is missing or damaged, the family is not supported, or a tensor is
+    missing or has a shape that does not match config.json.
     """
     paths = find(path)
     if paths is None:
@@ -79,8 +78,7 @@ def save(path: str, source: str) -> None:
 def load(session: tf.compat.v1.Session, path: str, encoder: pretrained_encoder.PretrainedEncoder) -> None:
     """Loads the weights in a directory into the variables that frozen_encoder.build has created.
 
-    Raises:
-        errors.UserError: the weights cannot be read, or are not those of `encoder`.
+    Raises errors.UserError if the weights cannot be read, or belong to an encoder other than `encoder`.
     """
     stored, tensors = read(path)
     if stored != encoder:
@@ -104,19 +102,19 @@ def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.nd
 def read_decoder(path: str) -> tuple[whisper_layout.DecoderSizes, dict[str, np.ndarray]]:
     """Returns the sizes and the float32 variables of a published Whisper decoder.
 
-    The variables are those of models/whisper_decoder.py, but with embeddings for all tokens.
-
-    Raises:
-        errors.UserError: a file is missing or damaged, or a tensor's shape does not match config.json.
+    The variables are the same as in models/whisper_decoder.py, but the embeddings cover all tokens.
+    Raises errors.UserError if a file is missing or damaged, or a tensor's shape does not match config.json.
     """
     config, weights = (os.path.join(path, name) for name in PUBLISHED)
     with _naming(config):
         decoder = whisper_layout.describe_decoder(_read_settings(config))
     tensors = _read_tensors(weights, whisper_layout.DECODER_NAME)
-    tables = {"embeddings": "embed_tokens.weight", "positions": "embed_positions.weight"}
     with _naming(weights):
         values = encoder_tensors.to_variables(whisper_layout.list_decoder_modules(decoder), tensors)
-        for (ours, theirs), rows in zip(tables.items(), (decoder.num_tokens, decoder.num_positions)):
+        for ours, theirs, rows in (
+            ("embeddings", "embed_tokens.weight", decoder.num_tokens),
+            ("positions", "embed_positions.weight", decoder.num_positions),
+        ):
             values[ours] = encoder_tensors.read(tensors, theirs, (rows, decoder.units))
     return decoder, values
 
@@ -137,10 +135,10 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _read_settings(path: str) -> dict[str, Any]:
-    """Returns the settings in config.json, plus those in preprocessor_config.json that the layout needs."""
+    """Returns the settings in config.json, plus the settings in preprocessor_config.json that are needed."""
     settings = _read_json(path)
     family = settings.get("model_type")
-    if family not in list(LAYOUTS):  # a list, because `family` may be unhashable
+    if family not in list(LAYOUTS):  # a list, because `family` may not be hashable
         expected = ", ".join(LAYOUTS)
         raise errors.UserError(f"{path}: model_type is {family}, expected one of {expected}; {_ADVICE}")
     defaults = LAYOUTS[family].PREPROCESSOR

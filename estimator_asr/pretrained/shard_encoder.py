@@ -50,16 +50,12 @@ class Encoded(resumable.ShardReceipt):
 
 @dataclasses.dataclass(frozen=True)
 class ShardEncoder(resumable.UnitWriter):
-    """A writer that encodes the shards of a data directory.
-
-    Attributes:
-        fbank_dtype: data type of the features in the shards to encode.
-    """
+    """A writer that encodes the shards of a data directory."""
 
     data_dir: str
     weights_dir: str
     applied: pretrained_encoder.Applied
-    fbank_dtype: str
+    fbank_dtype: str  # data type of the features in the shards to encode
 
     written_type = Encoded
 

@@ -16,7 +16,7 @@ from estimator_asr.experiment import checkpoints, model_directory
 from tfrecord_builder import errors
 from tfrecord_builder.data import syllables
 
-BLANK = None  # the name of the blank class, which is not a token
+BLANK = None  # name of the blank class, which is not a token
 # Maps a table of token vectors to the table of syllable parts (initials, finals, tones) that is added to it.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
 _MAX_SHOWN = 3  # maximum number of variables listed in the error message
@@ -39,7 +39,7 @@ class WeightSource(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Numbers of rows: those copied, those only in the new model, and those only in the source."""
+    """Numbers of rows that were copied, that only the new model has, and that only the source has."""
 
     copied: int
     new: int
@@ -87,9 +87,9 @@ def copy_rows(
 ) -> tuple[np.ndarray, np.ndarray, Count]:
     """Copies the rows whose names are in both models; if the source has a name twice, copies the first row.
 
-    `initial` and `new` are the new model's values and row names; `source` and `old` are those of the source.
-    The shapes may differ only along the axis of the names. Returns `initial` with the copied rows, these
-    rows' indices (int64 [copied]), and the row counts.
+    `initial` and `new` are the values and row names in the new model; `source` and `old`, in the source. The
+    shapes may differ only along the axis of the names. Returns `initial` with the copied rows, the indices of
+    these rows (int64 [copied]), and the row counts.
     """
     rows = {name: row for row, name in reversed(list(enumerate(old.names)))}
     pairs = [(row, rows[name]) for row, name in enumerate(new.names) if name in rows]
@@ -104,7 +104,7 @@ def list_weights(names: Iterable[str], scope: str) -> list[str]:
     """Returns the sorted names of the weights in `scope`; `names` are all names in a checkpoint or graph.
 
     Weights are the model's variables except batch norm's update counts. Because the counts start at zero,
-    batch norm's averages adapt to new data as fast as those of a new model.
+    batch norm's averages adapt to new data as fast as in a new model.
     """
     variables = checkpoints.find_model_variables(names)
     return [n for n in variables if n.startswith(f"{scope}/") and not n.endswith("/num_updates")]

@@ -38,11 +38,10 @@ def prepare(
     """Writes model.ckpt-0 with the weights from --warm_start_from, unless the directory has a checkpoint.
 
     The chief writes the checkpoint, and the other workers wait for it. `build_graph` builds the training step
-    in the default graph; `before_save` is called after the source has been found to fit.
+    in the default graph; `before_save` is called once the weights are known to fit.
 
-    Raises:
-        errors.UserError: the source is the model directory itself, is missing or damaged, or does not fit; or
-            the chief has not written the checkpoint in time.
+    Raises errors.UserError if the source is the model directory itself, is missing or damaged, or does not
+    fit, or if the chief has not written the checkpoint in time.
     """
     source = model.config.train.warm_start_from
     root = None if _is_encoder(source) else find_root(source)
@@ -53,8 +52,7 @@ def prepare(
         )
     if checkpoints.find_latest(model.path):
         if root:  # otherwise, train itself may have set warm_start_from to the data's encoder
-            message = "%s already has a checkpoint, so --warm_start_from=%s has no effect"
-            logging.info(message, model.path, source)
+            logging.info("%s has a checkpoint, so --warm_start_from=%s has no effect", model.path, source)
     elif is_chief:
         write(model, open_source(model), build_graph, before_save)
     else:
@@ -106,8 +104,7 @@ def _wait_for_checkpoint(model_dir):
 def open_source(model: model_directory.ModelDirectory) -> transfer.WeightSource:
     """Reads the weights at the path in the model's setting train.warm_start_from.
 
-    Raises:
-        errors.UserError: the weights are missing, damaged or non-finite, or belong to another kind of model.
+    Raises errors.UserError if the weights are missing, damaged, non-finite or of another kind of model.
     """
     path = model.config.train.warm_start_from
     source = _open_encoder(model, path) if _is_encoder(path) else _open_checkpoint(model, path)
@@ -125,9 +122,7 @@ def find_pretrained(path: Optional[str], num_trained: int) -> Optional[pretraine
 
     Returns None if `path` is None, or if the model at `path` has no pretrained encoder. The encoder's last
     `num_trained` blocks will also be trained.
-
-    Raises:
-        errors.UserError: the encoder is missing or damaged, or has no block below the blocks to train.
+    Raises errors.UserError if the encoder is missing or damaged, or has no block below the blocks to train.
     """
     if path is None:
         return None
@@ -223,7 +218,7 @@ def _open_checkpoint(model, path):
 
 
 def _check_kind(model, source):
-    """Returns remarks on how frontends differ; raises UserError if model types or numbers of mel bins do."""
+    """Returns a remark if the frontends differ; raises UserError if the model types or mel bins differ."""
     got, want = source.config, model.config
     if got.model != want.model:
         raise errors.UserError(

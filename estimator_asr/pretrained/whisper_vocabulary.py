@@ -33,7 +33,7 @@ class Tokenizer(NamedTuple):
 
 
 class Spelling(NamedTuple):
-    """The selected tokens; for fields other than token_ids, see models/whisper_decoder.DecoderArrays."""
+    """The selected tokens; for all other fields, see models/whisper_decoder.DecoderArrays."""
 
     token_ids: list[int]  # ids in tokenizer.json; a token's index in this list is its new id
     token_texts: np.ndarray
@@ -64,17 +64,15 @@ def _to_bytes(text: str) -> bytes:
 def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
     """Selects the tokens that spell `characters`, and the tokens that consist of several of these characters.
 
-    The result's symbols are `characters`, followed by the texts of the tokens with several characters.
-    `spellings` lists, for each symbol, the selected tokens that spell it.
+    The symbols are `characters`, followed by the texts of the tokens with several characters. `spellings`
+    lists the selected tokens that spell each symbol.
     """
-    pieces = [_encode(tokenizer, character.encode()) for character in characters]
-    known, words = set(characters), []
+    spelled, known = [_encode(tokenizer, character.encode()) for character in characters], set(characters)
     for text in tokenizer.ids:
         decoded = text.decode("utf-8", "ignore")
         if len(decoded) > 1 and known.issuperset(decoded) and decoded.encode() == text:
-            words.append(text)
-    symbols = [b"".join(tokens) for tokens in pieces] + words
-    spelled = [*pieces, *([word] for word in words)]
+            spelled.append([text])
+    symbols = [b"".join(tokens) for tokens in spelled]
     texts = sorted({token for tokens in spelled for token in tokens})
     numbers, places = {text: i for i, text in enumerate(texts)}, {text: i for i, text in enumerate(symbols)}
     rows = np.full([len(symbols), max(map(len, spelled))], -1, np.int32)

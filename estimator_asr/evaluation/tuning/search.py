@@ -62,7 +62,7 @@ class Search:
 
     def run(self, whisper: Optional[trials.WhisperBench] = None) -> TuningResult:
         """Runs the steps of the search, and calibrates the confidences with the settings of the last step."""
-        best = trials.untune(self._bench.acoustic.model.decode)
+        best = self._bench.untuned()
         steps = [self._step("greedy", dataclasses.replace(best, decoding="greedy"))]
         steps.append(self._step("beam search", best))
         if self._has_ngram:

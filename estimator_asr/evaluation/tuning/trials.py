@@ -98,6 +98,10 @@ class Bench:
     language: Optional[trained_model.TrainedModel]
     batches: Sequence[Batch]  # result of compute_posteriors
 
+    def untuned(self) -> config_lib.DecodeConfig:
+        """Returns the acoustic model's settings, with default values for all settings that tune chooses."""
+        return untune(self.acoustic.model.decode)
+
     def run(self, config: config_lib.DecodeConfig, with_language: bool) -> list[Transcribed]:
         """Decodes all batches with the settings; uses the language model only if with_language is True."""
         language = self.language if with_language else None

@@ -21,7 +21,7 @@ from tfrecord_builder import errors
             lambda: training_config.OptimizerConfig(
                 decay_boundary_epochs=(2.0, 1.0), decay_factors=(1.0, 0.5, 0.1)
             ),
-            "--decay_boundary_epochs is .* expected increasing values",
+            "--decay_boundary_epochs=2,1 must be increasing; sort the values",
         ),
         (
             lambda: training_config.OptimizerConfig(warmup_epochs=-1.0),

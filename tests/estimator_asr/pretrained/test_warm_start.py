@@ -179,7 +179,7 @@ def test_with_a_checkpoint_the_warm_start_has_no_effect_and_a_line_says_so(tmp_p
     model = with_source(tiny_models.make_language_model(str(tmp_path / "lm")), lm)
     before = sorted(os.listdir(model.path))
     prepare(model)
-    assert lines == [f"{model.path} already has a checkpoint, so --warm_start_from={lm} has no effect"]
+    assert lines == [f"{model.path} has a checkpoint, so --warm_start_from={lm} has no effect"]
     assert sorted(os.listdir(model.path)) == before
 
 
