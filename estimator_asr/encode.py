@@ -17,7 +17,6 @@ from tfrecord_builder.program import interrupts
 interrupts.exit_at_once(__name__)
 
 import dataclasses
-import logging as standard_logging
 from typing import Optional
 
 from tfrecord_builder.building.engines import dispatch
@@ -29,23 +28,18 @@ class EncodeConfig(config_flags.Checked):
     """Flags of encode."""
 
     weights: str = config_flags.setting(
-        "",
-        "directory with the config.json and model.safetensors of a pretrained model",
-        required=True,
-        local=True,
+        "", "directory with a pretrained model's config.json and model.safetensors", required=True, local=True
     )
     data_dir: str = config_flags.setting(
         "", "one data directory, built with the encoder's --frontend; train accepts several", required=True
     )
     output_dir: str = config_flags.setting(
-        "",
-        "data directory to write; must be new or empty unless --overwrite is set",
-        required=True,
+        "", "data directory to write; must be new or empty unless --overwrite is set", required=True
     )
     layers: tuple[int, ...] = config_flags.setting(
         (),
-        "numbers of the blocks whose outputs are stored, counted from 1; default: the block at two thirds "
-        "of the depth and the last block",
+        "numbers of the blocks whose outputs are stored, counted from 1; default: the last block and the "
+        "block at two thirds of the depth",
         minimum=1,
     )
     num_workers: Optional[int] = config_flags.setting(
@@ -59,18 +53,10 @@ class EncodeConfig(config_flags.Checked):
 
 def main(config: EncodeConfig) -> None:
     """Encodes a data directory and prints a summary."""
-    lazy_tensorflow.load().get_logger().setLevel(standard_logging.ERROR)
+    lazy_tensorflow.load().get_logger().setLevel("ERROR")
     from estimator_asr.pretrained import encoder
 
-    info = encoder.encode(
-        config.weights,
-        config.data_dir,
-        config.output_dir,
-        config.layers,
-        config.num_workers,
-        config.overwrite,
-        config.runner,
-    )
+    info = encoder.encode(**vars(config))
     for name, split in sorted(info.splits.items()):
         size = sum(shard.num_bytes for shard in split.shards) / 1e9
         print(f"{name}: {split.num_utterances} utterances, {split.hours:.2f} hours, {size:.2f} GB")

@@ -28,7 +28,7 @@ _COPIED = (
 
 
 def encode(
-    weights_dir: str,
+    weights: str,
     data_dir: str,
     output_dir: str,
     layers: Sequence[int],
@@ -46,19 +46,19 @@ def encode(
             "--output_dir"
         )
     info = dataset_info.DatasetInfo.load(data_dir)
-    encoder = encoder_weights.read(weights_dir)[0]
+    encoder = encoder_weights.read(weights)[0]
     _check_data(data_dir, info, encoder)
     applied = pretrained_encoder.Applied(encoder, _choose_layers(layers, encoder))
     shards = _list_shards(info, data_dir)
-    shared = (data_dir, output_dir, weights_dir)
+    shared = (data_dir, output_dir, weights)
     with (
         dispatch.connect(runner, num_workers, shared) as run,
         output_directory.reserve(output_dir, overwrite),
     ):
         fingerprint = resumable.hash_json([dataclasses.asdict(applied), *map(dataclasses.asdict, shards)])
         directory = output_directory.start(output_dir, fingerprint, overwrite)
-        encoder_weights.save(directory, weights_dir)
-        writer = shard_encoder.ShardEncoder(directory, data_dir, weights_dir, applied, info.fbank_dtype)
+        encoder_weights.save(directory, weights)
+        writer = shard_encoder.ShardEncoder(directory, data_dir, weights, applied, info.fbank_dtype)
         encoded_shards = run(shards, writer, "encoding")
         for name in (*_COPIED, *(recordings.path_of(shard.file) for shard in shards)):
             source = os.path.join(data_dir, name)
