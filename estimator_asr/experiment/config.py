@@ -81,8 +81,7 @@ class AcousticConfig(config_flags.Checked):
         0, "pretrained encoders: number of upper encoder blocks that are also trained", minimum=0
     )
     log_mel: bool = setting(
-        True,
-        "pretrained encoders: also read the log-mel frames of the data, which carry the speaker's voice",
+        True, "pretrained encoders: also read the log-mel frames of the data, which carry the speaker's voice"
     )
     # The pretrained encoder (from the data or --warm_start_from), and the numbers of the blocks to read.
     pretrained: Optional[pretrained_encoder.Applied] = None

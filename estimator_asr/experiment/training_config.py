@@ -34,8 +34,7 @@ class OptimizerConfig(config_flags.Checked):
         (), "for the step schedule: epochs at which the next decay factor takes effect"
     )
     decay_factors: tuple[float, ...] = setting(
-        (1.0,),
-        "for the step schedule: factors for the initial rate, one more factor than boundary epochs",
+        (1.0,), "for the step schedule: factors for the initial rate, one more factor than boundary epochs"
     )
     decay_epochs: float = constant(1.0, "use --decay_rate, which applies once per epoch")
     decay_rate: float = setting(
@@ -185,14 +184,10 @@ class DisplayConfig(config_flags.Checked):
     """Settings for TensorBoard displays other than scalars."""
 
     show_utterances: int = setting(
-        4,
-        "number of dev utterances that TensorBoard shows with spectrogram, alignment and audio",
-        minimum=0,
+        4, "number of dev utterances that TensorBoard shows with spectrogram, alignment and audio", minimum=0
     )
     histogram_steps: int = setting(
-        0,
-        "steps between TensorBoard's histograms of weights and gradients; 0 disables histograms",
-        minimum=0,
+        0, "steps between TensorBoard's histograms of weights and gradients; 0 disables histograms", minimum=0
     )
     profile_steps: tuple[int, ...] = setting(
         (), "first and last step that TensorBoard's profiler records; by default, it records none", minimum=0

@@ -100,10 +100,7 @@ def describe_initial(config):
 @with_original
 @pytest.mark.parametrize(
     "tf_config",
-    [
-        {},
-        {"cluster": {"master": ["a:1"], "worker": ["b:1"]}, "task": {"type": "master", "index": 0}},
-    ],
+    [{}, {"cluster": {"master": ["a:1"], "worker": ["b:1"]}, "task": {"type": "master", "index": 0}}],
 )
 def test_other_configs_are_completed_as_tensorflow_does(monkeypatch, tf_config):
     original = importlib.import_module(_OF_TENSORFLOW)
