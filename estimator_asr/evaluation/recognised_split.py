@@ -34,7 +34,7 @@ class EvaluatedModel(NamedTuple):
     spec: task_spec.TaskSpec  # the task, which determines whether the model reads audio
     input: config_lib.InputConfig  # batch settings
     measures: Mapping[str, tuple[str, str]]  # the record feature and the output that each measure compares
-    facts: Mapping[str, object]  # what the report states about the model: strings or numbers
+    facts: Mapping[str, object]  # facts about the model for the report: strings or numbers
     vocabularies: attribution.KnownVocabularies
     # The export's language model, which reads pinyin; it shares the session of `recogniser`.
     language: Optional[recogniser.Recogniser] = None
@@ -56,10 +56,7 @@ class RecognisedSplit(NamedTuple):
 def open_split(
     model: model_directory.ModelDirectory, data_dirs: Sequence[str], split: str
 ) -> tuple[Data, splits.Split]:
-    """Opens a split in the data directories for a model.
-
-    Raises errors.UserError if the split does not exist, or the data have a different vocabulary or frontend.
-    """
+    """Opens a split for a model; raises errors.UserError if the split is missing or the data do not fit."""
     infos = dataset_info.load_all(data_dirs)
     data = dict(zip(data_dirs, infos))
     _check_data(model, data)
@@ -182,9 +179,8 @@ def recognise(subject: EvaluatedModel, source: splits.Split) -> RecognisedSplit:
     scored = RecognisedSplit({measure: [] for measure in subject.measures}, [], {}, [], [], [])
     source = dataclasses.replace(source, has_marks=source.has_marks or bool(subject.form))
     read = input_fn.build_input_fn(source, subject.input, training=False)
-    with progress_bar.ProgressBar(
-        total=source.num_utterances, unit=" utterances", desc="evaluate"
-    ) as progress:
+    progress = progress_bar.ProgressBar(total=source.num_utterances, unit=" utterances", desc="evaluate")
+    with progress:
         for batch, _ in input_fn.read_elements(read):
             _add(scored, subject, batch)
             progress.update(len(batch["utterance_id"]))
@@ -230,8 +226,8 @@ def compare_written(
         record: `written` is the reference with marks; marks of any kind become marks of the model.
         outputs: `punctuated` is the transcript with marks, and `written` also has numbers in digits.
     """
-    *about, written = _decode(record, "utterance_id", "speaker", "written")
-    reference = marks.unify(written)
+    *about, text = _decode(record, "utterance_id", "speaker", "written")
+    reference = marks.unify(text)
     sides = ("".join(marks.split(text)[0]) for text in (reference, outputs["written"]))
     scored = utterances.score(utterances.CHARACTER_ERROR_RATE, *about, *sides)
     return punctuation_scores.MarkedText(*about, reference, outputs["punctuated"]), scored

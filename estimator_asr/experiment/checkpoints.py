@@ -42,7 +42,7 @@ class DamagedError(errors.UserError):
 
 
 def stated(path: str) -> Optional[str]:
-    """Returns the prefix in the state file, even if the checkpoint is gone; None if no file is valid."""
+    """Returns the prefix in the state file, even if the checkpoint is gone; None without a valid file."""
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or is not text
@@ -229,8 +229,8 @@ def require_optimizer(checkpoint: str, optimizer: str, precision: str) -> None:
 def find_model_variables(names: Iterable[str]) -> list[str]:
     """Returns the sorted names in a checkpoint that belong to the model's variables or the global step.
 
-    All other names belong to slots, and start with a variable's name (a/kernel/Adam), or to the optimizer's
-    scalars, and have no scope.
+    The other names belong to slots, which start with a variable's name (a/kernel/Adam), or to the optimizer's
+    scalars, which have no scope.
     """
     names = set(names)
 

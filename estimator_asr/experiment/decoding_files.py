@@ -164,5 +164,5 @@ def _remove_others(path: str, saved: SavedDecoding) -> None:
 
 
 def _remove(file: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # another process may have removed the file
+    with contextlib.suppress(FileNotFoundError):  # there may be no file, or another process removed it
         os.remove(file)

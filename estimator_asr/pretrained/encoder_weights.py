@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
@@ -99,8 +100,8 @@ def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.nd
         session.run(assign_all, dict(zip(inputs, weights)))  # one fetch, because each fetch copies the graph
 
 
-def read_decoder(path: str) -> tuple[whisper_layout.DecoderSizes, dict[str, np.ndarray]]:
-    """Returns the sizes and the float32 variables of a published Whisper decoder.
+def read_decoder(path: str) -> tuple[types.SimpleNamespace, dict[str, np.ndarray]]:
+    """Returns the sizes (see describe_decoder) and the float32 variables of a published Whisper decoder.
 
     The variables are the same as in models/whisper_decoder.py, but the embeddings cover all tokens.
     Raises errors.UserError if a file is missing or damaged, or a tensor's shape does not match config.json.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from estimator_asr.pretrained import encoder_tensors
 from tfrecord_builder.audio import pretrained_encoder
@@ -31,17 +32,6 @@ _DECODER_SIZES = {
 _BLOCK = ("self_attn_layer_norm", "fc1", "fc2", "final_layer_norm")
 
 
-class DecoderSizes(NamedTuple):
-    """Sizes of Whisper's decoder."""
-
-    units: int
-    inner_units: int
-    heads: int
-    layers: int
-    num_tokens: int
-    num_positions: int
-
-
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns fields for PretrainedEncoder; raises ValueError if a size is invalid."""
     return encoder_tensors.read_sizes(settings, _SIZES)
@@ -57,12 +47,15 @@ def list_modules(encoder: pretrained_encoder.PretrainedEncoder) -> dict[str, enc
     }
 
 
-def describe_decoder(settings: Mapping[str, Any]) -> DecoderSizes:
-    """Returns the sizes of the decoder; raises ValueError if a size is invalid."""
-    return DecoderSizes(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
+def describe_decoder(settings: Mapping[str, Any]) -> types.SimpleNamespace:
+    """Returns the sizes of the decoder: units, inner_units, heads, layers, num_tokens and num_positions.
+
+    Raises ValueError if a size is invalid.
+    """
+    return types.SimpleNamespace(**encoder_tensors.read_sizes(settings, _DECODER_SIZES))
 
 
-def list_decoder_modules(decoder: DecoderSizes) -> dict[str, encoder_tensors.Module]:
+def list_decoder_modules(decoder: types.SimpleNamespace) -> dict[str, encoder_tensors.Module]:
     """Returns the decoder's modules, except the embedding tables, keyed by published name."""
     modules = {
         "layer_norm": encoder_tensors.Module("output_norm", (decoder.units,)),

@@ -144,13 +144,9 @@ def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.
         for name, take in PARTS.items():
             yield name, [_compare(row, take) for row in scored]
     *_, last = measures.values()
-    yield (
-        SENTENCE_ERROR_RATE,
-        [  # a sentence is one token, which is substituted if anything in it is wrong
-            dataclasses.replace(row, edits=edit_distance.Edits(int(row.edits.errors > 0), 0, 0, 1))
-            for row in last
-        ],
-    )
+    # A sentence counts as one token, which is substituted if anything in the sentence is wrong.
+    edits = [edit_distance.Edits(int(row.edits.errors > 0), 0, 0, 1) for row in last]
+    yield SENTENCE_ERROR_RATE, [dataclasses.replace(row, edits=whole) for row, whole in zip(last, edits)]
 
 
 def _take_part(token: str, place: int) -> str:

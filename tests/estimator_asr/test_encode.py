@@ -1,4 +1,4 @@
-"""The way of a user with a pretrained encoder: build, encode, train, evaluate, export, transcribe."""
+"""Tests all steps with a pretrained encoder: build, encode, train, evaluate, export, transcribe."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_model_of_encoded_records_transcribes_audio(directory, model):
     assert config["acoustic"]["pretrained"] == config["frontend"]["encoder"]
     assert set(pretrained_encoder.FILES) <= set(os.listdir(model))
     _, transcript, pinyin = transcribe(directory, "am").rstrip("\n").split("\t")
-    # The export computes from the waveform what the records hold.
+    # The export computes from the waveform the encoder outputs that the records hold.
     of_model = evaluate(directory, f"{directory}/encoded", f"--model_dir={directory}/am")
     of_export = evaluate(directory, f"{directory}/encoded", f"--saved_model={directory}/am-export")
     assert of_model["u08"] == of_export["u08"] == pinyin and transcript
@@ -91,10 +91,11 @@ def test_upper_blocks_are_trained_on_stored_outputs_or_with_the_whole_encoder_in
         assert transcribe(directory, model).startswith(f"{directory}/corpus/audio/u08.wav\t")
 
 
-def config(directory, data, **changes):
-    train = {name: changes.pop(name) for name in ("warm_start_from",) if name in changes}
-    acoustic = config_lib.AcousticConfig(**{"encoder": "whisper", **changes})
-    settings = config_lib.Settings(acoustic=acoustic, train=training_config.TrainConfig(**train))
+def config(directory, data, warm_start_from=None, **acoustic):
+    settings = config_lib.Settings(
+        acoustic=config_lib.AcousticConfig(**{"encoder": "whisper", **acoustic}),
+        train=training_config.TrainConfig(warm_start_from=warm_start_from),
+    )
     data_dirs = [str(directory / data)]
     return train_program.build_config(settings, dataset_info.load_all(data_dirs), data_dirs)
 
@@ -109,7 +110,7 @@ def test_the_models_encoder_is_from_the_data_or_from_the_warm_start(directory):
     assert in_graph.acoustic.pretrained.encoder == encoded.acoustic.pretrained.encoder
     upper = config(directory, "data", **whisper, trainable_blocks=2)
     assert upper.acoustic.pretrained.layers == (1,)
-    for blocks in (1, 2):  # with 2 the outputs of block 2 are not read
+    for blocks in (1, 2):  # with 2 trained blocks, the outputs of block 2 are not read
         stored = config(directory, "encoded", trainable_blocks=blocks)
         assert stored.train.warm_start_from == str(directory / "encoded")
         assert stored.acoustic.pretrained.layers == (1, 2)
@@ -159,7 +160,7 @@ def test_blocks_that_a_warm_start_does_not_read_are_refused(directory):
     in_graph = config(directory, "data", warm_start_from=str(directory / "whisper"), trainable_blocks=1)
     chosen = dataclasses.replace(in_graph.acoustic, trainable_blocks=2)
     said = (
-        "is 2, expected 1, because --warm_start_from reads the outputs of blocks 2 of 3, but not of block 1; "
+        "is 2, expected 1, because --warm_start_from reads the outputs of blocks 2 of 3, but not of block 1"
     )
     with pytest.raises(errors.UserError, match=said):
         feature_checks.check_pretrained(chosen, chosen.pretrained, in_graph.frontend)
@@ -177,12 +178,11 @@ def test_blocks_are_not_trained_on_weights_in_an_object_store(directory):
 @pytest.mark.parametrize(("vocabulary_dir", "weights"), [("encoded", "{}/encoded"), ("data", "WEIGHTS")])
 def test_the_suggested_encode_command_has_the_path_of_the_weights(directory, vocabulary_dir, weights):
     model = dataset_info.DatasetInfo.load(str(directory / "encoded"))
-    with pytest.raises(errors.UserError) as refused:
+    program = f"python -m estimator_asr.encode --weights={weights.format(directory)} --layers=1,2"
+    with pytest.raises(errors.UserError, match=f", encode them with {program}, or use"):
         model_directory.refuse_difference(
             "D", "M", {"frontend": (1, 2)}, str(directory / vocabulary_dir), model
         )
-    program = f"python -m estimator_asr.encode --weights={weights.format(directory)} --layers=1,2"
-    assert f", encode them with {program}, or use" in str(refused.value)
 
 
 def test_a_warm_start_without_weights_is_refused(directory, tmp_path):
@@ -216,7 +216,7 @@ def test_a_damaged_encoder_beside_the_model_is_refused_at_export(model, tmp_path
 
 @pytest.mark.long
 def test_the_message_on_unencoded_data_names_the_encode_command(directory, model, tmp_path):
-    """Records of log-mel for a model that reads outputs."""
+    """The records are log-mel, but the model reads encoder outputs."""
     flags = (f"--model_dir={model}", f"--data_dir={directory}/data", f"--output_dir={tmp_path}/out")
     completed = programs.run("estimator_asr.evaluate", "--split=dev", *flags)
     assert completed.returncode == 1
@@ -227,24 +227,17 @@ def test_the_message_on_unencoded_data_names_the_encode_command(directory, model
 def test_waveform_data_can_only_be_read_by_encode(directory, tmp_path):
     flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
     run("tfrecord_builder.build", *flags, "--frontend=waveform")
+    said = "train: the data contain waveforms instead of an encoder's outputs"
     for encoder in ("conformer", "hubert"):
-        with pytest.raises(
-            errors.UserError, match="train: the data contain waveforms instead of an encoder's outputs"
-        ):
+        with pytest.raises(errors.UserError, match=said):
             config(tmp_path, "data", encoder=encoder)
 
 
 @pytest.mark.slow
 def test_a_model_on_hubert_transcribes_audio(directory, tmp_path):
-    """As Whisper above, with samples as features, and an upper block that is trained too."""
-    corpus = f"--corpus_dir={directory}/corpus"
-    run(
-        "tfrecord_builder.build",
-        corpus,
-        "--num_workers=1",
-        "--frontend=waveform",
-        f"--output_dir={tmp_path}/data",
-    )
+    """Unlike with Whisper above, the features are samples, and upper blocks are also trained."""
+    flags = (f"--corpus_dir={directory}/corpus", "--num_workers=1", f"--output_dir={tmp_path}/data")
+    run("tfrecord_builder.build", *flags, "--frontend=waveform")
     weights = f"--weights={small_hubert.write(tmp_path / 'hubert')}"
     data = (f"--data_dir={tmp_path}/data", f"--output_dir={tmp_path}/encoded")
     run("estimator_asr.encode", weights, *data, "--layers=1,2", "--num_workers=1")
@@ -259,9 +252,8 @@ def test_a_model_on_hubert_transcribes_audio(directory, tmp_path):
 
 
 def test_stored_vectors_keep_their_log_mel_for_pictures():
-    applied = pretrained_encoder.Applied(
-        pretrained_encoder.PretrainedEncoder("whisper", 80, 16, 32, 2, 3, ""), (3,)
-    )
+    encoder = pretrained_encoder.PretrainedEncoder("whisper", 80, 16, 32, 2, 3, "")
+    applied = pretrained_encoder.Applied(encoder, (3,))
     features = np.arange(2 * 176, dtype=np.float32).reshape(2, 176)
     whisper = frontend.FrontendConfig(frontend="whisper_log_mel", encoder=applied)
     frames = frontend.log_mel_of(features, whisper)

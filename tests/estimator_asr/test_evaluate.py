@@ -1,4 +1,4 @@
-"""python -m estimator_asr.evaluate: each utterance once, rates that jiwer confirms, and what is refused."""
+"""Tests python -m estimator_asr.evaluate: utterances, error rates (compared with jiwer), error messages."""
 
 from __future__ import annotations
 
@@ -31,6 +31,34 @@ def make_config(tiny, output_dir, **changes):
     return evaluate.EvaluateConfig(**config)
 
 
+def evaluate_with(tiny, output_dir, **changes):
+    return evaluate.evaluate(make_config(tiny, output_dir, **changes))
+
+
+@pytest.fixture(scope="module")
+def of_model(tiny_export, tmp_path_factory):
+    """Returns the directory of a report on the acoustic model, decoded by beam search."""
+    path = tmp_path_factory.mktemp("of_model")
+    evaluate_with(tiny_export, path, model_dir=tiny_export.acoustic_dir)
+    return path
+
+
+@pytest.fixture(scope="module")
+def of_greedy(tiny_export, tmp_path_factory):
+    """Returns the directory of a report on the acoustic model, decoded greedily."""
+    path = tmp_path_factory.mktemp("of_greedy")
+    evaluate_with(tiny_export, path, model_dir=tiny_export.acoustic_dir, decoding="greedy")
+    return path
+
+
+@pytest.fixture(scope="module")
+def of_export(tiny_export, tmp_path_factory):
+    """Returns the directory of a report on the export."""
+    path = tmp_path_factory.mktemp("of_export")
+    evaluate_with(tiny_export, path, saved_model=tiny_export.export_dir, group_pattern="^S")
+    return path
+
+
 def read_hypotheses(output_dir):
     with open(os.path.join(output_dir, "hypotheses.tsv"), encoding="utf-8", newline="") as file:
         return {
@@ -42,8 +70,12 @@ def read_metrics(output_dir):
     return json.loads(pathlib.Path(output_dir, "metrics.json").read_text("utf-8"))
 
 
+def read_outputs(output_dir):
+    return [*map(json.loads, pathlib.Path(output_dir, "hypotheses.jsonl").read_text("utf-8").splitlines())]
+
+
 def assert_rate(rate, references, hypotheses):
-    """Compares the rate with that of jiwer, whose input is tokens separated by spaces."""
+    """Compares the rate with jiwer's; the texts are tokens separated by spaces."""
     expected = jiwer.process_words(references, hypotheses)
     parts = [rate[name] for name in ("substitutions", "insertions", "deletions")]
     assert rate["errors"] == sum(parts) == expected.substitutions + expected.insertions + expected.deletions
@@ -53,15 +85,6 @@ def assert_rate(rate, references, hypotheses):
     assert low <= rate["rate"] <= high
 
 
-def test_a_saved_model_keeps_its_decoder(tiny_export, tmp_path):
-    with pytest.raises(errors.UserError) as refused:
-        make_config(tiny_export, tmp_path, saved_model=tiny_export.version_dir, decoding="greedy")
-    assert str(refused.value) == (
-        "evaluate: --decoding=greedy has no effect on an export; export the model again with this "
-        "--decoding, or pass --model_dir instead of --saved_model"
-    )
-
-
 @pytest.mark.long
 def test_speakers_that_are_also_in_train_are_a_warning(tiny_export, tmp_path, caplog):
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
@@ -69,7 +92,7 @@ def test_speakers_that_are_also_in_train_are_a_warning(tiny_export, tmp_path, ca
     split = dataclasses.replace(info.splits["test"], num_speakers=2, shared_speakers={"train": 2})
     dataclasses.replace(info, splits={**info.splits, "test": split}).save(str(data_dir))
     changes = {"data_dir": (str(data_dir),), "model_dir": tiny_export.acoustic_dir, "decoding": "greedy"}
-    evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
+    evaluate_with(tiny_export, tmp_path / "report", **changes)
     assert (
         "evaluate: test: all 2 speakers are also in train, so error rates on test say nothing about voices "
         "that the model has not heard; use other speakers for test "
@@ -85,33 +108,26 @@ def test_hotwords_are_in_lower_case_as_references(tiny_export, tmp_path):
 
 
 @pytest.mark.long
-def test_hotwords_of_flag_and_file_reach_the_report(tiny_export, tmp_path):
-    for name, hotwords in (("plain", ()), ("hotwords", ("泥郝 ni3 hao3 1000",))):
-        changes = {"saved_model": tiny_export.version_dir, "hotwords": hotwords}
-        evaluate.evaluate(make_config(tiny_export, tmp_path / name, **changes))
-        found = pathlib.Path(tmp_path, name, "hypotheses.jsonl").read_text("utf-8")
-        assert ("泥郝" in found) == (name == "hotwords")
-    assert "hotwords" in pathlib.Path(tmp_path, "hotwords", "report.html").read_text("utf-8")
-    plain, biased = (
-        json.loads(pathlib.Path(tmp_path, name, "metrics.json").read_text("utf-8"))
-        for name in ("plain", "hotwords")
-    )
-    assert "biased_error_rate" not in plain
+def test_hotwords_reach_the_report(tiny_export, of_export, tmp_path):
+    hotwords = ("泥郝 ni3 hao3 1000",)
+    biased = evaluate_with(tiny_export, tmp_path, saved_model=tiny_export.version_dir, hotwords=hotwords)
+    assert json.loads(json.dumps(biased)) == read_metrics(tmp_path)
+    for path, is_biased in ((of_export, False), (tmp_path, True)):
+        assert ("泥郝" in (path / "hypotheses.jsonl").read_text("utf-8")) == is_biased
+        assert ("biased_error_rate" in read_metrics(path)) == is_biased
+    assert "hotwords" in (tmp_path / "report.html").read_text("utf-8")
     parts = [biased[name]["errors"] for name in ("biased_error_rate", "unbiased_error_rate")]
     assert parts[0] > 0 and sum(parts) == biased["character_error_rate"]["errors"]
 
 
 @pytest.mark.long
-def test_greedy_decoding_on_request(tiny_export, tmp_path):
-    """Greedy hypotheses are those of the best class of each frame; some of them differ from beam search."""
-    found = {}
-    for decoding in ("beam", "greedy"):
-        config = make_config(
-            tiny_export, tmp_path / decoding, model_dir=tiny_export.acoustic_dir, decoding=decoding
-        )
-        evaluate.evaluate(config)
-        found[decoding] = {k: row["hypothesis"] for k, row in read_hypotheses(tmp_path / decoding).items()}
-    assert found["greedy"] != found["beam"]
+def test_greedy_decoding_on_request(tiny_export, of_model, of_greedy):
+    """Greedy hypotheses contain the best class of each frame; some of them differ from beam search."""
+    beam, greedy = (
+        {name: row["hypothesis"] for name, row in read_hypotheses(path).items()}
+        for path in (of_model, of_greedy)
+    )
+    assert greedy != beam
     model = model_directory.open_model_directory(tiny_export.acoustic_dir)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         features = tasks.for_model(model).placeholders(1)
@@ -122,72 +138,58 @@ def test_greedy_decoding_on_request(tiny_export, tmp_path):
             best = session.run(log_probs, {features["fbank"]: [fbank], features["num_frames"]: [len(fbank)]})
             path = [int(k) for k, _ in itertools.groupby(best[0].argmax(axis=1))]
             tokens = model.tokens.decode(k for k in path if k != model.tokens.blank_id)
-            assert found["greedy"][name] == " ".join(tokens)
+            assert greedy[name] == " ".join(tokens)
 
 
 @pytest.mark.long
-def test_acoustic_model_is_scored_in_tokens(tiny_export, tmp_path):
-    config = make_config(tiny_export, tmp_path / "report", model_dir=tiny_export.acoustic_dir)
-    metrics = evaluate.evaluate(config)
-    assert json.loads(json.dumps(metrics)) == read_metrics(tmp_path / "report")
-    rows = read_hypotheses(tmp_path / "report")
+def test_acoustic_model_is_scored_in_tokens(tiny_export, of_model, tmp_path):
+    metrics, rows = read_metrics(of_model), read_hypotheses(of_model)
     assert list(rows) == sorted(tiny_export.utterances)
     assert {name: row["reference"] for name, row in rows.items()} == {
         name: pronunciation for name, (_, _, pronunciation, _) in tiny_export.utterances.items()
     }
-    exported = export.export(
-        export.ExportConfig(tiny_export.acoustic_dir, None, export_dir=str(tmp_path / "export"))
-    )
+    exported = export.export(export.ExportConfig(tiny_export.acoustic_dir, None, export_dir=str(tmp_path)))
     model = recogniser.load(exported, "features")
     for name, (*_, waveform) in tiny_export.utterances.items():
         fbank = tiny_models.extract(waveform)
         spoken = model.run({"fbank": fbank[None], "num_frames": [len(fbank)]})["pinyin"][0]
         assert rows[name]["hypothesis"] == spoken
-    assert_rate(
-        metrics["token_error_rate"],
-        [row["reference"] for row in rows.values()],
-        [row["hypothesis"] for row in rows.values()],
-    )
+    sides = ([row[side] for row in rows.values()] for side in ("reference", "hypothesis"))
+    assert_rate(metrics["token_error_rate"], *sides)
     assert "character_error_rate" not in metrics
     assert (metrics["num_utterances"], metrics["global_step"], metrics["split"]) == (8, 7, "test")
-    assert (
-        sum(row["token_error_rate"]["errors"] for row in metrics["by_speaker"].values())
-        == (metrics["token_error_rate"]["errors"])
-    )
-    assert "Token error rate" in (tmp_path / "report" / "report.html").read_text("utf-8")
+    by_speaker = [row["token_error_rate"]["errors"] for row in metrics["by_speaker"].values()]
+    assert sum(by_speaker) == metrics["token_error_rate"]["errors"]
+    assert "Token error rate" in (of_model / "report.html").read_text("utf-8")
 
 
 @pytest.mark.long
-def test_export_is_scored_in_tokens_and_characters(tiny_export, tmp_path):
-    config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir, group_pattern="^S")
-    metrics = evaluate.evaluate(config)
-    rows = read_hypotheses(tmp_path)
+def test_export_is_scored_in_tokens_and_characters(of_export):
+    metrics, rows = read_metrics(of_export), read_hypotheses(of_export)
     assert {row["reference"] for row in rows.values()} == {"你好", "你好吗", "是", "犇犇"}
-    characters = [
+    rate = metrics["character_error_rate"]
+    characters = (
         [" ".join(row[side].replace("<unk>", "?")) for row in rows.values()]
         for side in ("reference", "hypothesis")
-    ]
-    assert_rate(metrics["character_error_rate"], *characters)
-    outputs = [json.loads(line) for line in (tmp_path / "hypotheses.jsonl").read_text("utf-8").splitlines()]
+    )
+    assert_rate(rate, *characters)
+    outputs = read_outputs(of_export)
     assert [each["utterance_id"] for each in outputs] == list(rows)
     for each, row in zip(outputs, rows.values()):
         assert each["transcript"] == row["hypothesis"] == each["n_best"][0]["transcript"]
         assert "".join(item["character"] for item in each["characters"]) == each["transcript"]
     assert metrics["token_error_rate"]["reference_length"] == 16
-    assert (
-        metrics["by_group"]["S"]["character_error_rate"]["errors"]
-        == metrics["character_error_rate"]["errors"]
-    )
-    assert_times_of_tokens(tmp_path, utterances.split_characters)
+    assert metrics["by_group"]["S"]["character_error_rate"]["errors"] == rate["errors"]
+    assert_times_of_tokens(of_export, utterances.split_characters)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("exported", [False, True])
 def test_the_batches_are_those_that_the_model_was_trained_with(tiny_export, tmp_path, monkeypatch, exported):
-    """By the defaults, each of the eight lengths has a bucket and a batch of its own."""
+    """With the default settings, each of the eight lengths would have a separate bucket and batch."""
     model_dir = shutil.copytree(tiny_export.acoustic_dir, tmp_path / "am")
     saved = json.loads((model_dir / "config.json").read_text("utf-8"))
-    saved["input"].update(batch_frames=320, num_buckets=1)  # two of the longest, of 1.6 s
+    saved["input"].update(batch_frames=320, num_buckets=1)  # two of the longest utterances (1.6 s)
     (model_dir / "config.json").write_text(json.dumps(saved), encoding="utf-8")
     if exported:
         trained = trained_model.open_trained_model(str(model_dir))
@@ -200,7 +202,7 @@ def test_the_batches_are_those_that_the_model_was_trained_with(tiny_export, tmp_
         "run",
         lambda self, batch: sizes.append(len(batch["fbank"])) or run(self, batch),
     )
-    evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **subject))
+    evaluate_with(tiny_export, tmp_path / "report", **subject)
     assert sizes == [2, 2, 2, 2]
 
 
@@ -209,40 +211,40 @@ def test_language_model_is_scored_in_characters_on_text(tmp_path):
     language = tiny_models.make_language_model(str(tmp_path / "lm"))
     data_dir = str(tmp_path / "text")
     tiny_models.make_data(data_dir, with_audio=False)
-    config = evaluate.EvaluateConfig(
-        model_dir=language.path, data_dir=(data_dir,), output_dir=str(tmp_path / "report")
-    )
+    config = evaluate.EvaluateConfig(language.path, data_dir=(data_dir,), output_dir=str(tmp_path / "report"))
     metrics = evaluate.evaluate(config)
     rows = read_hypotheses(tmp_path / "report")
     assert "token_error_rate" not in metrics
     assert rows["u2"]["hypothesis"] == rows["u2"]["reference"] == "是"  # the only reading of shi4
-    assert "犇" not in rows["u3"]["hypothesis"]  # neither syllable nor character is in the vocabulary
+    assert "犇" not in rows["u3"]["hypothesis"]  # neither the syllable nor the character is in the vocabulary
     assert metrics["character_error_rate"]["reference_length"] == 16
-    assert metrics["by_speaker"]["S2"]["character_error_rate"]["rate"] == pytest.approx(
-        sum(
-            rows[name]["hypothesis"][i : i + 1] != c
-            for name in ("u2", "u5")
-            for i, c in enumerate(rows[name]["reference"])
-        )
-        / 4
+    wrong = sum(
+        rows[name]["hypothesis"][i : i + 1] != character
+        for name in ("u2", "u5")
+        for i, character in enumerate(rows[name]["reference"])
     )
+    assert metrics["by_speaker"]["S2"]["character_error_rate"]["rate"] == pytest.approx(wrong / 4)
+    causes = {cause: each["errors"] for cause, each in metrics["attribution"].items() if each["errors"]}
+    assert set(causes) <= {"language_homophone", "unreachable"} and causes["unreachable"] == 4
+    assert sum(causes.values()) == metrics["character_error_rate"]["errors"]
+    assert list(metrics["floors"]) == ["vocabulary"]
 
 
 @pytest.mark.long
-def test_each_error_of_a_cascade_has_a_cause(tiny_export, tmp_path):
-    """Two utterances of two characters, 犇犇, are in no vocabulary; the language model writes the others."""
-    metrics = evaluate.evaluate(make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir))
-    errors = {cause: each["errors"] for cause, each in metrics["attribution"].items()}
-    assert sum(errors.values()) == metrics["character_error_rate"]["errors"]
-    assert errors["unreachable"] == metrics["floors"]["vocabulary"]["errors"] == 4
+def test_each_error_of_a_cascade_has_a_cause(tiny_export, of_export):
+    """The two utterances 犇犇 are in no vocabulary; the language model writes all other utterances."""
+    metrics = read_metrics(of_export)
+    causes = {cause: each["errors"] for cause, each in metrics["attribution"].items()}
+    assert sum(causes.values()) == metrics["character_error_rate"]["errors"]
+    assert causes["unreachable"] == metrics["floors"]["vocabulary"]["errors"] == 4
     assert metrics["floors"]["n_best_oracle"]["errors"] <= metrics["character_error_rate"]["errors"]
     on_reference = metrics["floors"]["reference_pinyin"]
     assert on_reference["reference_length"] == metrics["character_error_rate"]["reference_length"] == 16
     assert 4 <= on_reference["errors"] < metrics["character_error_rate"]["errors"]
-    command = (
-        f"--saved_model={tiny_export.version_dir} --data_dir={tiny_export.data_dir} --output_dir={tmp_path}"
+    paths = (
+        f"--saved_model={tiny_export.version_dir} --data_dir={tiny_export.data_dir} --output_dir={of_export}"
     )
-    assert command in (tmp_path / "report.html").read_text("utf-8")
+    assert paths in (of_export / "report.html").read_text("utf-8")
 
 
 @pytest.mark.long
@@ -259,25 +261,10 @@ def test_with_damaged_lists_of_recordings_the_report_has_no_audio(tiny_export, t
 
 
 @pytest.mark.long
-def test_errors_of_a_language_model_are_homophones_or_unreachable(tmp_path):
-    language = tiny_models.make_language_model(str(tmp_path / "lm"))
-    data_dir = str(tmp_path / "text")
-    tiny_models.make_data(data_dir, with_audio=False)
-    config = evaluate.EvaluateConfig(language.path, data_dir=(data_dir,), output_dir=str(tmp_path / "report"))
-    metrics = evaluate.evaluate(config)
-    wrong = {cause: each["errors"] for cause, each in metrics["attribution"].items() if each["errors"]}
-    assert set(wrong) <= {"language_homophone", "unreachable"} and wrong["unreachable"] == 4
-    assert sum(wrong.values()) == metrics["character_error_rate"]["errors"]
-    assert list(metrics["floors"]) == ["vocabulary"]
-
-
-@pytest.mark.long
-def test_unknown_tokens_never_match_each_other(tiny_export, tmp_path):
-    """Ids would say that the unknown syllable ben1 and a recognised <unk> are the same."""
-    evaluate.evaluate(make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir))
-    rows = read_hypotheses(tmp_path)
+def test_unknown_tokens_never_match_each_other(of_model):
+    """The unknown syllable ben1 and a recognised <unk> have the same id, but are different tokens."""
+    rows, metrics = read_hypotheses(of_model), read_metrics(of_model)
     assert any("<unk>" in row["hypothesis"] for row in rows.values())
-    metrics = read_metrics(tmp_path)
     unseen = [rows[name] for name in ("u3", "u7")]
     assert all(row["reference"] == "ben1 ben1" for row in unseen)
     errors_in_unseen = sum(max(2, len(row["hypothesis"].split())) for row in unseen)
@@ -293,20 +280,22 @@ def test_unknown_tokens_never_match_each_other(tiny_export, tmp_path):
 def test_export_without_language_model_is_scored_in_tokens(tiny_export, tmp_path):
     acoustic = trained_model.open_trained_model(tiny_export.acoustic_dir)
     saved_model_writer.write(acoustic, None, str(tmp_path / "export"))
-    metrics = evaluate.evaluate(make_config(tiny_export, tmp_path, saved_model=str(tmp_path / "export")))
+    metrics = evaluate_with(tiny_export, tmp_path, saved_model=str(tmp_path / "export"))
     assert "token_error_rate" in metrics
     assert "character_error_rate" not in metrics
     assert_times_of_tokens(tmp_path, str.split)
 
 
 def assert_times_of_tokens(report_dir, split):
-    """The files for sclite have a line per utterance, and each token of the hypotheses in its order."""
+    """Checks that the files for sclite have all utterances, and all tokens of the hypotheses in order."""
     rows = read_hypotheses(report_dir)
-    segments = [line.split() for line in (report_dir / "reference.stm").read_text("utf-8").splitlines()]
+    segments, words = (
+        [line.split() for line in (report_dir / name).read_text("utf-8").splitlines()]
+        for name in ("reference.stm", "hypothesis.ctm")
+    )
     assert [(each[0], each[6:]) for each in segments] == [
         (name, list(split(row["reference"]))) for name, row in rows.items()
     ]
-    words = [line.split() for line in (report_dir / "hypothesis.ctm").read_text("utf-8").splitlines()]
     assert [(each[0], each[4]) for each in words] == [
         (name, token) for name, row in rows.items() for token in split(row["hypothesis"])
     ]
@@ -317,50 +306,47 @@ def assert_times_of_tokens(report_dir, split):
 @pytest.mark.long
 def test_several_data_directories_are_one_split(tiny_export, tmp_path):
     other = shutil.copytree(tiny_export.data_dir, str(tmp_path / "other"))
-    config = make_config(
-        tiny_export,
-        tmp_path / "report",
-        model_dir=tiny_export.acoustic_dir,
-        data_dir=(tiny_export.data_dir, other),
-    )
-    assert evaluate.evaluate(config)["num_utterances"] == 16
+    changes = {"model_dir": tiny_export.acoustic_dir, "data_dir": (tiny_export.data_dir, other)}
+    assert evaluate_with(tiny_export, tmp_path / "report", **changes)["num_utterances"] == 16
 
 
-@pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
-def test_a_missing_split_is_refused(tiny_export, tmp_path, flag):
-    path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
-    config = make_config(tiny_export, tmp_path / "report", **{flag: path}, split="dev")
+@pytest.fixture(params=["model_dir", "saved_model"])
+def subject(request, tiny_export):
+    """Returns the flag that selects the acoustic model or the export, and its value."""
+    return {
+        request.param: {"model_dir": tiny_export.acoustic_dir, "saved_model": tiny_export.export_dir}[
+            request.param
+        ]
+    }
+
+
+def test_a_missing_split_is_refused(tiny_export, tmp_path, subject):
     with pytest.raises(errors.UserError, match=r"split 'dev' does not exist; existing splits: test, train"):
-        evaluate.evaluate(config)
+        evaluate_with(tiny_export, tmp_path / "report", **subject, split="dev")
     assert not os.path.exists(tmp_path / "report")
 
 
-@pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
-@pytest.mark.parametrize("kind", ["vocabulary", "frontend"])
-def test_data_of_another_vocabulary_or_frontend_is_refused(tiny_export, tmp_path, flag, kind):
+@pytest.mark.parametrize(
+    ("options", "hop_ms", "said"),
+    [
+        (
+            {"tokens": tiny_models.OTHER_TOKENS},
+            10.0,
+            r"sha256 of tokens\.txt is \w{12}, expected \w{12} as in \S*; build the data with --",
+        ),
+        ({}, 20.0, r"frontend is hop_ms=20.0, expected hop_ms=10.0 as in \S*; build the data with --"),
+        ({"with_audio": False}, None, "frontend is none, expected frontend"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(tiny_export, tmp_path, subject, options, hop_ms, said):
     data_dir = str(tmp_path / "data")
-    tiny_models.make_data(
-        data_dir, tokens=tiny_models.OTHER_TOKENS if kind == "vocabulary" else tiny_models.TOKENS
-    )
-    if kind == "frontend":
+    tiny_models.make_data(data_dir, **options)
+    if hop_ms is not None:
         info = dataset_info.DatasetInfo.load(data_dir)
-        frontend = dataclasses.replace(info.frontend, hop_ms=20.0)
+        frontend = dataclasses.replace(info.frontend, hop_ms=hop_ms)
         dataclasses.replace(info, frontend=frontend).save(data_dir)
-    path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
-    expected = {
-        "vocabulary": r"sha256 of tokens\.txt is \w{12}, expected \w{12} as in \S*; build the data with --",
-        "frontend": r"frontend is hop_ms=20.0, expected hop_ms=10.0 as in \S*; build the data with --",
-    }
-    with pytest.raises(errors.UserError, match=rf"^{data_dir}: .*{expected[kind]}"):
-        evaluate.evaluate(make_config(tiny_export, tmp_path, **{flag: path}, data_dir=(data_dir,)))
-
-
-def test_text_is_refused_for_an_acoustic_model(tiny_export, tmp_path):
-    data_dir = str(tmp_path / "text")
-    tiny_models.make_data(data_dir, with_audio=False)
-    for flag, path in (("model_dir", tiny_export.acoustic_dir), ("saved_model", tiny_export.export_dir)):
-        with pytest.raises(errors.UserError, match=rf"^{data_dir}: frontend is none, expected frontend"):
-            evaluate.evaluate(make_config(tiny_export, tmp_path, **{flag: path}, data_dir=(data_dir,)))
+    with pytest.raises(errors.UserError, match=rf"^{data_dir}: .*{said}"):
+        evaluate_with(tiny_export, tmp_path, **subject, data_dir=(data_dir,))
 
 
 @pytest.mark.long
@@ -370,11 +356,9 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
     contents = bytearray(shard.read_bytes())
     contents[len(contents) // 2] ^= 0xFF
     shard.write_bytes(contents)
-    config = make_config(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir, data_dir=(str(data_dir),))
-    with pytest.raises(
-        errors.UserError, match=r"data: a shard of split test is damaged .*build the data again"
-    ):
-        evaluate.evaluate(config)
+    said = r"data: a shard of split test is damaged .*build the data again"
+    with pytest.raises(errors.UserError, match=said):
+        evaluate_with(tiny_export, tmp_path, model_dir=tiny_export.acoustic_dir, data_dir=(str(data_dir),))
 
 
 @pytest.mark.parametrize(
@@ -385,16 +369,20 @@ def test_damaged_shard_of_the_right_size_is_named(tiny_export, tmp_path):
             {"model_dir": "AM", "saved_model": "EXPORT"},
             "evaluate: --model_dir and --saved_model are both set; pass one of them",
         ),
+        (
+            {"saved_model": "EXPORT", "decoding": "greedy"},
+            "^evaluate: --decoding=greedy has no effect on an export; export the model again with this "
+            "--decoding, or pass --model_dir instead of --saved_model$",
+        ),
         ({"model_dir": "AM", "data_dir": ()}, "--data_dir is missing"),
         ({"model_dir": "AM", "output_dir": None}, "--output_dir is missing"),
         ({"model_dir": "AM", "output_dir": ""}, "--output_dir is missing"),
-        (
-            {"model_dir": "AM", "hotwords": ("你好",)},
-            "hotwords work only with an export; export the model, and pass --saved_model",
-        ),
-        (
-            {"model_dir": "AM", "hotwords_file": "F"},
-            "hotwords work only with an export; export the model, and pass --saved_model",
+        *(
+            (
+                {"model_dir": "AM", **hotwords},
+                "hotwords work only with an export; export the model, and pass --s",
+            )
+            for hotwords in ({"hotwords": ("你好",)}, {"hotwords_file": "F"})
         ),
         (
             {"saved_model": "EXPORT", "streaming": True, "hotwords": ("你好",)},
@@ -425,15 +413,13 @@ def test_conflicting_flags_are_refused(changes, message):
 def test_streaming_scores_the_hypotheses_after_the_last_chunk(
     streaming_export, tiny_export, tmp_path, capsys
 ):
-    """The model directory and its export hear the same; the tokens of both transcripts have delays."""
+    """The model directory and its export recognise the same tokens with the same delays."""
     model_dir, found = os.path.join(os.path.dirname(streaming_export), "am"), {}
     for name in ("model_dir", "saved_model"):
         path = {"model_dir": model_dir, "saved_model": streaming_export}[name]
         evaluate.main(make_config(tiny_export, tmp_path / name, streaming=True, **{name: path}))
-        assert (
-            "after the frames in which the model recognises them in whole recordings"
-            in capsys.readouterr().out
-        )
+        said = "after the frames in which the model recognises them in whole recordings"
+        assert said in capsys.readouterr().out
         found[name] = read_metrics(tmp_path / name)
         assert found[name]["chunk_frames"] == 16
         assert "emission delay" in pathlib.Path(tmp_path, name, "report.html").read_text("utf-8").lower()
@@ -441,36 +427,32 @@ def test_streaming_scores_the_hypotheses_after_the_last_chunk(
     delays = found["saved_model"]["emission_delay"]
     assert delays == found["model_dir"]["emission_delay"]
     assert delays["tokens"] > 0 and delays["p50"] <= delays["p90"] <= delays["p99"] < 3.0
-    with open(tmp_path / "saved_model" / "hypotheses.jsonl", encoding="utf-8") as file:
-        listed = [delay for line in file for delay in json.loads(line)["emission_delays"]]
-    assert len(listed) == delays["tokens"]
-    config = make_config(tiny_export, tmp_path / "r", model_dir=model_dir, streaming=True, chunk_frames=64)
-    assert evaluate.evaluate(config)["chunk_frames"] == 64
+    outputs = read_outputs(tmp_path / "saved_model")
+    assert sum(len(output["emission_delays"]) for output in outputs) == delays["tokens"]
+    changes = {"model_dir": model_dir, "streaming": True, "chunk_frames": 64}
+    assert evaluate_with(tiny_export, tmp_path / "r", **changes)["chunk_frames"] == 64
 
 
 @pytest.mark.long
-def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path):
-    for name, path, message in (
-        (
-            "model_dir",
-            tiny_export.acoustic_dir,
-            "the model does not stream; train an acoustic model with --chunk_frames=32",
-        ),
-        ("saved_model", tiny_export.version_dir, "the model does not stream; omit --streaming, or export"),
-    ):
-        with pytest.raises(errors.UserError, match=f"{path}: {message}"):
-            evaluate.evaluate(make_config(tiny_export, tmp_path, streaming=True, **{name: path}))
+def test_a_model_that_does_not_stream_is_refused(tiny_export, tmp_path, subject):
+    said = {
+        "model_dir": "train an acoustic model with --chunk_frames=32",
+        "saved_model": "omit --streaming, or",
+    }
+    ((name, path),) = subject.items()
+    with pytest.raises(errors.UserError, match=f"{path}.*: the model does not stream; {said[name]}"):
+        evaluate_with(tiny_export, tmp_path, streaming=True, **subject)
 
 
 def test_recordings_longer_than_a_stream_are_refused_before_a_model_is_opened(tiny_export, tmp_path):
-    """60 s have 5998 frames. The model directory does not exist."""
+    """60 s have 5998 frames. The directory AM does not exist."""
     data_dir = shutil.copytree(tiny_export.data_dir, tmp_path / "data")
     info = dataset_info.DatasetInfo.load(str(data_dir))
     split = dataclasses.replace(info.splits["test"], frame_lengths={5998: 1, 5999: 2, 9000: 1})
     dataclasses.replace(info, splits={**info.splits, "test": split}).save(str(data_dir))
     changes = {"data_dir": (tiny_export.data_dir, str(data_dir)), "model_dir": "AM", "streaming": True}
     with pytest.raises(errors.UserError) as refused:
-        evaluate.evaluate(make_config(tiny_export, tmp_path / "report", **changes))
+        evaluate_with(tiny_export, tmp_path / "report", **changes)
     assert str(refused.value) == (
         f"{data_dir}: 3 utterances in split test are longer than 60 s, the limit of --streaming; "
         "omit --streaming, or build the data again with --max_seconds=60"
@@ -479,15 +461,13 @@ def test_recordings_longer_than_a_stream_are_refused_before_a_model_is_opened(ti
 
 
 def test_a_data_directory_keeps_its_own_report(tiny_export):
-    with pytest.raises(
-        errors.UserError, match="is a data directory, and its report.html would be overwritten; choose"
-    ):
+    said = "is a data directory, and its report.html would be overwritten; choose"
+    with pytest.raises(errors.UserError, match=said):
         make_config(tiny_export, tiny_export.data_dir, model_dir=tiny_export.acoustic_dir)
 
 
-@pytest.mark.parametrize("flag", ["model_dir", "saved_model"])
-def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is_opened(
-    tiny_export, tmp_path, monkeypatch, flag
+def test_an_unwritable_output_directory_is_refused_before_a_model_is_opened(
+    tiny_export, tmp_path, monkeypatch, subject
 ):
     def refuse(*_):
         raise AssertionError("a model was opened")
@@ -495,12 +475,9 @@ def test_an_output_directory_that_cannot_be_written_is_refused_before_a_model_is
     monkeypatch.setattr(trained_model, "open_trained_model", refuse)
     monkeypatch.setattr(recogniser, "load_version", refuse)
     (tmp_path / "file").write_text("")
-    path = tiny_export.acoustic_dir if flag == "model_dir" else tiny_export.export_dir
-    config = make_config(tiny_export, tmp_path / "file" / "report", **{flag: path})
-    with pytest.raises(
-        errors.UserError, match=r"file/report: the report cannot be written \(Not a directory\); pass another"
-    ):
-        evaluate.evaluate(config)
+    said = r"file/report: the report cannot be written \(Not a directory\); pass another"
+    with pytest.raises(errors.UserError, match=said):
+        evaluate_with(tiny_export, tmp_path / "file" / "report", **subject)
 
 
 @pytest.mark.long
@@ -516,7 +493,7 @@ def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_pat
     monkeypatch.setattr(recognised_split.input_fn, "read_elements", lambda read: iter([(batch, None)]))
     config = make_config(tiny_export, tmp_path, saved_model=tiny_export.export_dir)
     metrics = evaluate.evaluate(config)
-    # <unk> is an error even where the reference of the record says so.
+    # <unk> is an error even where the reference also has <unk>.
     assert [metrics[f"{name}_error_rate"]["errors"] for name in ("token", "character")] == [1, 1]
     evaluate._print_summary(metrics, config)
     assert "\nspeaker unknown for 1 of 2 utterances, each of which counts as a separate speaker; if a" in (
@@ -526,7 +503,7 @@ def test_the_program_reports_speakers_that_are_not_in_train(tiny_export, tmp_pat
 
 @pytest.mark.long
 def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export, tmp_path, capsys, caplog):
-    """All other rates are those of the same data without marks."""
+    """All other rates are the same as for the same data without marks."""
     marked_dir = str(tmp_path / "data")
     tiny_models.make_data(marked_dir, final_mark="。")
     directories = {"plain": tiny_export.data_dir, "marked": marked_dir}
@@ -542,7 +519,7 @@ def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export
     )
     assert metrics["marked"].keys() - metrics["plain"].keys() == {"marks", "written_form"}
     assert {name: metrics["marked"][name] for name in metrics["plain"]} == metrics["plain"]
-    rows = [*map(json.loads, (tmp_path / "marked" / "hypotheses.jsonl").read_text("utf-8").splitlines())]
+    rows = read_outputs(tmp_path / "marked")
     counts = [punctuation_scores.score(*row["marks"]) for row in rows]
     rate = metrics["marked"]["marks"]["commas_stops_questions"]
     assert rate["num_expected"] == len(rows) == metrics["marked"]["marks"]["num_utterances"] == 8
@@ -551,7 +528,7 @@ def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export
         row["marks"] == [row["scored"]["character_error_rate"][0] + "。", row["punctuated"]] for row in rows
     )
     assert all(row["written"] == row["punctuated"] for row in rows)  # no text has numbers
-    # The words are those of the character error rate.
+    # Without numbers, the written form has the same characters as the transcript.
     assert metrics["marked"]["written_form"] == metrics["marked"]["character_error_rate"]
     evaluate._print_summary(metrics["marked"], config)
     printed = capsys.readouterr().out
@@ -559,46 +536,31 @@ def test_marks_of_recognised_speech_are_evaluated(tiny_export, punctuated_export
 
 
 @pytest.mark.long
-def test_two_decoders_are_compared(tiny_export, tmp_path):
-    for decoding in ("beam", "greedy"):
-        model = {"model_dir": tiny_export.acoustic_dir, "decoding": decoding}
-        evaluate.evaluate(make_config(tiny_export, tmp_path / decoding, **model))
-    reports = f"--compare={tmp_path / 'greedy'},{tmp_path / 'beam'}"
-    completed = programs.run("estimator_asr.evaluate", reports, f"--output_dir={tmp_path / 'compared'}")
+def test_two_decoders_are_compared(of_greedy, of_model, tmp_path):
+    reports = f"--compare={of_greedy},{of_model}"
+    completed = programs.run("estimator_asr.evaluate", reports, f"--output_dir={tmp_path}")
     assert (completed.returncode, completed.stderr) == (0, "")
-    rates = {
-        name: json.loads((tmp_path / name / "metrics.json").read_text())["token_error_rate"]["rate"]
-        for name in ("greedy", "beam")
-    }
+    greedy, beam = (read_metrics(path)["token_error_rate"]["rate"] for path in (of_greedy, of_model))
     assert completed.stdout.splitlines()[0].startswith(
-        f"token error rate: {tmp_path / 'beam'} {100 * rates['beam']:.2f} %, {tmp_path / 'greedy'} "
-        f"{100 * rates['greedy']:.2f} %, difference {100 * (rates['beam'] - rates['greedy']):+.2f} points"
+        f"token error rate: {of_model} {100 * beam:.2f} %, {of_greedy} {100 * greedy:.2f} %, "
+        f"difference {100 * (beam - greedy):+.2f} points"
     )
-    (saved,) = json.loads((tmp_path / "compared" / "comparison.json").read_text())
-    assert (saved["rate_a"], saved["rate_b"]) == (rates["greedy"], rates["beam"])
+    (saved,) = json.loads((tmp_path / "comparison.json").read_text())
+    assert (saved["rate_a"], saved["rate_b"]) == (greedy, beam)
 
 
 @pytest.mark.long
 def test_program_prints_rates_with_intervals_and_groups(tiny_export, tmp_path):
-    flags = [
-        f"--saved_model={tiny_export.export_dir}",
-        f"--data_dir={tiny_export.data_dir}",
-        f"--output_dir={tmp_path}",
-        "--group_pattern=^S[01]",
-    ]
-    completed = programs.run("estimator_asr.evaluate", *flags)
+    flags = (f"--saved_model={tiny_export.export_dir}", f"--data_dir={tiny_export.data_dir}")
+    output = (f"--output_dir={tmp_path}", "--group_pattern=^S[01]")
+    completed = programs.run("estimator_asr.evaluate", *flags, *output)
     assert (completed.returncode, completed.stderr) == (0, "")
     lines = completed.stdout.splitlines()
-    assert [line.split(":")[0] for line in lines] == [
-        "token error rate",
-        "character error rate",
-        "S0 token error rate",
-        "S0 character error rate",
-        "S1 token error rate",
-        "S1 character error rate",
-        "other token error rate",
-        "other character error rate",
-        "report",
+    rates = [
+        f"{group}{unit} error rate"
+        for group in ("", "S0 ", "S1 ", "other ")
+        for unit in ("token", "character")
     ]
+    assert [line.split(":")[0] for line in lines] == [*rates, "report"]
     assert " % (95 % interval " in lines[0]
     assert lines[-1] == f"report: {tmp_path / 'report.html'}"

@@ -1,6 +1,7 @@
-"""What one TensorFlow release has trained, every release evaluates, averages, continues, exports and serves.
+"""Tests that models trained with each TensorFlow release work with the installed release.
 
-tests/data has small models of each; tests/support/models/make_release_models.py makes them again.
+They are evaluated, averaged, trained further, exported and served. tests/data has a small model per release;
+tests/support/models/make_release_models.py makes them again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PARAMS = [pytest.param(name, marks=[pytest.mark.slow] if name == OWN else []) fo
 
 @pytest.fixture(scope="module", params=PARAMS)
 def results(request, tmp_path_factory):
-    """What this release gets from the models of an archive, and what the archive's own release got."""
+    """Returns the results for an archive's models with this release, and with the archive's release."""
     directory = release_models.extract(DATA / f"{request.param}.tar.xz", tmp_path_factory.mktemp("models"))
     expected = json.loads((DATA / f"{request.param}.json").read_text(encoding="utf-8"))
     return release_models.use(directory), expected
@@ -35,7 +36,7 @@ def test_there_are_models_of_each_release():
 
 
 def test_checkpoints_are_evaluated_alike(results):
-    """One by one, and averaged."""
+    """The checkpoints are evaluated one by one, and averaged."""
     found, expected = results
     for name in release_models.MODELS:
         for key in ("errors", "averaged"):
@@ -43,7 +44,7 @@ def test_checkpoints_are_evaluated_alike(results):
 
 
 def test_the_next_steps_are_the_same(results):
-    """Their losses depend on weights and moments, on the order of the batches, and on dropout and masks."""
+    """Losses depend on weights and optimizer moments, the order of the batches, and dropout and masks."""
     found, expected = results
     for name in release_models.MODELS:
         assert len(found[name]["losses"]) == release_models.MORE_STEPS
@@ -61,8 +62,8 @@ def test_the_continued_checkpoint_is_the_same(results):
 
 
 @pytest.mark.parametrize("export", ["served", "exported"])
-def test_a_saved_model_hears_the_same(results, export):
-    """That of the other release, and a new export of its models."""
+def test_a_saved_model_outputs_the_same(results, export):
+    """The SavedModel is from the other release, or was exported by this release."""
     found, expected = results
     assert [one["transcript"] for one in found[export]] == [one["transcript"] for one in expected[export]]
     for one, other in zip(found[export], expected["served"]):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 
 import h5py
 import numpy as np
@@ -48,7 +49,7 @@ def test_no_path_is_refused():
 
 
 def write_keras(path, group_name=None, layers=(("z", "kernel:0"), ("a", "bias:0"))):
-    """As model.save does with group_name model_weights, else as save_weights does."""
+    """Writes a file in the layout of model.save (group_name is model_weights) or save_weights (no group)."""
     with h5py.File(path, "w") as file:
         group = file.create_group(group_name) if group_name else file
         group.attrs["layer_names"] = [b"input", *(layer.encode() for layer, _ in layers)]
@@ -64,7 +65,7 @@ def write_checkpoint(directory):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("b", initializer=KERNEL)
         tf.compat.v1.get_variable("a", initializer=np.int64(7))
-        tf.compat.v1.get_variable("text", initializer="no number")
+        tf.compat.v1.get_variable("text", initializer="not a number")
         session.run(tf.compat.v1.global_variables_initializer())
         return tf.compat.v1.train.Saver().save(session, os.path.join(directory, "model.ckpt"), 5)
 
@@ -114,28 +115,27 @@ def test_a_directory_without_a_checkpoint_is_refused(tmp_path, state):
 def test_a_truncated_checkpoint_is_refused(tmp_path):
     prefix = write_checkpoint(tmp_path)
     os.truncate(f"{prefix}.data-00000-of-00001", 4)
-    with pytest.raises(
-        errors.UserError, match="model.ckpt-5: checkpoint cannot be read .*; choose an earlier one"
-    ):
+    said = "model.ckpt-5: checkpoint cannot be read .*; choose an earlier one"
+    with pytest.raises(errors.UserError, match=said):
         show_weights.read(str(tmp_path))
 
 
-def test_a_truncated_keras_file_and_other_files_are_refused(tmp_path):
-    path = write_keras(tmp_path / "a.h5")
+def truncate(path):
     os.truncate(path, os.path.getsize(path) // 2)
-    (tmp_path / "b.h5").write_text("no HDF5")
-    for name in ("a.h5", "b.h5"):
-        with pytest.raises(
-            errors.UserError, match=rf"{name} is not a complete Keras .h5 file \(.*; copy it again"
-        ):
-            show_weights.read(str(tmp_path / name))
 
 
-def test_a_keras_file_that_lacks_a_listed_layer_is_refused(tmp_path):
-    path = write_keras(tmp_path / "a.h5")
+def remove_layer(path):
     with h5py.File(path, "a") as file:
         del file["z"]
-    with pytest.raises(errors.UserError, match="a.h5 is not a complete Keras .h5 file"):
+
+
+@pytest.mark.parametrize(
+    "damage", [truncate, remove_layer, lambda path: pathlib.Path(path).write_text("text")]
+)
+def test_damaged_keras_files_and_other_files_are_refused(tmp_path, damage):
+    path = write_keras(tmp_path / "a.h5")
+    damage(path)
+    with pytest.raises(errors.UserError, match=r"a.h5 is not a complete Keras .h5 file \(.*; copy it again"):
         show_weights.read(path)
 
 
@@ -143,12 +143,9 @@ def test_hdf5_without_weights_is_refused(tmp_path):
     path = str(tmp_path / "a.h5")
     with h5py.File(path, "w") as file:
         file["features"] = KERNEL
-    with pytest.raises(
-        errors.UserError, match="a.h5 has no layer weights; pass a trained model that Keras wrote"
-    ):
-        show_weights.read(path)
-    with pytest.raises(errors.UserError, match="has no layer weights"):
-        show_weights.read(write_keras(tmp_path / "b.h5", layers=()))
+    for file in (path, write_keras(tmp_path / "b.h5", layers=())):
+        with pytest.raises(errors.UserError, match=f"{file} has no layer weights; pass a trained model"):
+            show_weights.read(file)
 
 
 def test_a_keras_file_without_weight_names_is_refused(tmp_path):

@@ -132,9 +132,9 @@ def count_texts(alignments: Alignments) -> list:
 
 
 def _align(measures: Mapping[str, Scored], measure: str) -> list:
-    spoken = [(row.reference_tokens, row.hypothesis_tokens) for row in measures.get(_TOKENS, ())]
+    tokens = [(row.reference_tokens, row.hypothesis_tokens) for row in measures.get(_TOKENS, ())]
     aligned = []
-    for row, syllables in itertools.zip_longest(measures[measure], spoken, fillvalue=((), ())):
+    for row, syllables in itertools.zip_longest(measures[measure], tokens, fillvalue=((), ())):
         sides = map(attribution.pair, (row.reference_tokens, row.hypothesis_tokens), syllables)
         aligned.append(attribution.attribute(*sides, attribution.KnownVocabularies()))
     return aligned

@@ -41,7 +41,7 @@ def write(
         report.REPORT_FILE: report_page.template("punctuation.html").render(
             facts=facts,
             rates=rates,
-            speakers={name: rates[_KEY] for name, rates in values["by_speaker"].items()},
+            speakers={name: measured[_KEY] for name, measured in values["by_speaker"].items()},
             marks=[mark or "none" for mark in marks.MARKS],
             confusions=sum(counts.confusions for _, counts in scored).tolist(),
             worst=[text for text, _ in worst[:_NUM_SHOWN]],

@@ -58,7 +58,7 @@ def write(split: scored_split.ScoredSplit, output_dir: str) -> dict:
 
 
 def write_files(contents: Mapping[str, str], output_dir: str) -> None:
-    """Writes each text to the file with its name; the files are renamed together, the first file last."""
+    """Writes texts, keyed by file name; the files are renamed together at the end, the first file last."""
     with contextlib.ExitStack() as stack:
         for name, text in contents.items():
             temporary = stack.enter_context(files.writing(os.path.join(output_dir, name)))

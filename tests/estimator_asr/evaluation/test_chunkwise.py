@@ -1,4 +1,4 @@
-"""Recognition chunk by chunk: the time of each chunk, and the delays of tokens."""
+"""Tests recognition chunk by chunk: the time of each chunk, and the delays of tokens."""
 
 from __future__ import annotations
 
@@ -29,15 +29,11 @@ class Whole:
         return {"characters": [syllables, syllables[:2]]}
 
 
-def run():
+def test_a_chunk_is_complete_at_the_end_of_its_last_window():
+    """Chunks of 32 frames end at 335 and 655 ms; the recordings end at 715 and 415 ms."""
     model = chunkwise.ChunkwiseRecogniser(Whole(), Streams(), 32, frontend.FrontendConfig())
     batch = {"fbank": np.zeros([2, 70, 80], np.float32), "num_frames": np.array([70, 40], np.int32)}
-    return model.run({**batch, "utterance_id": [b"u1", b"u2"]})
-
-
-def test_a_chunk_is_complete_at_the_end_of_its_last_window():
-    """Chunks of 32 frames end at 335 and 655 ms, the recordings at 715 and 415 ms."""
-    outputs = run()
+    outputs = model.run({**batch, "utterance_id": [b"u1", b"u2"]})
     assert [len(row) for row in outputs["characters"]] == [3, 2]
     first, second = outputs["emission_delays"]
     assert first == pytest.approx([0.335 - 0.2, 0.655 - 0.4, 0.715 - 0.6])

@@ -1,7 +1,8 @@
-"""evaluate --format: recordings by the runtime, and what is refused."""
+"""Tests evaluate --format, which recognises recordings with the runtime, and its error messages."""
 
 from __future__ import annotations
 
+import re
 import types
 
 import numpy as np
@@ -18,7 +19,7 @@ INFO = types.SimpleNamespace(max_seconds=2, frontend=frontend.FrontendConfig(sam
 
 
 class Model:
-    """Outputs the number of samples as pinyin."""
+    """A fake model that outputs the number of samples as pinyin."""
 
     def recognise(self, waveform):
         return {"pinyin": str(len(waveform)), "status": "ok"}
@@ -56,54 +57,37 @@ def test_a_missing_recording_is_named_with_the_reason(recogniser, name, reason):
         recogniser.run({"utterance_id": np.array([name.encode()])})
 
 
-def test_a_version_without_the_format_is_refused(tmp_path):
-    subject = types.SimpleNamespace()
-    with pytest.raises(errors.UserError) as refused:
-        recorded.replace_recogniser(subject, None, str(tmp_path), "onnx")
-    assert str(refused.value) == (
-        f"evaluate: {tmp_path}/onnx does not exist; export the model with --format=onnx"
-    )
-
-
-def test_a_format_gets_the_hotwords_of_the_subject(tmp_path, monkeypatch):
-    (tmp_path / "onnx").mkdir()
-    monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)
-    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda *arguments: arguments)
-    monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
-    former = types.SimpleNamespace(session=None)
-    subject = recognised_split.EvaluatedModel(former, None, None, (), {}, None, hotwords=("你好",))
-    source = types.SimpleNamespace(shards=())
-    replaced = recorded.replace_recogniser(subject, source, str(tmp_path), "onnx")
-    assert replaced.recogniser.model == (str(tmp_path / "onnx"), ("你好",))
-    assert replaced.facts == {"model": str(tmp_path / "onnx")}
-
-
-def test_a_damaged_format_is_named(tmp_path):
-    (tmp_path / "onnx").mkdir()
-    (tmp_path / "onnx" / "model.json").write_text("{", encoding="utf-8")
-    with pytest.raises(
-        errors.UserError, match=f"evaluate: {tmp_path}/onnx/model.json is not valid JSON; copy the"
-    ):
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (None, "onnx does not exist; export the model with --format=onnx$"),
+        ("{", "onnx/model.json is not valid JSON; copy the"),
+    ],
+)
+def test_a_missing_or_damaged_format_is_refused(tmp_path, content, said):
+    if content:
+        (tmp_path / "onnx").mkdir()
+        (tmp_path / "onnx" / "model.json").write_text(content, encoding="utf-8")
+    with pytest.raises(errors.UserError, match=f"^evaluate: {re.escape(str(tmp_path))}/{said}"):
         recorded.replace_recogniser(types.SimpleNamespace(), None, str(tmp_path), "onnx")
 
 
 @pytest.mark.parametrize("flags", [{"model_dir": "AM"}, {"saved_model": "EXPORT", "streaming": True}])
 def test_format_is_refused_with_a_model_dir_or_streaming(flags):
-    with pytest.raises(
-        errors.UserError,
-        match="evaluate: --format=onnx works only with --saved_model and without --streaming; omit",
-    ):
+    said = "evaluate: --format=onnx works only with --saved_model and without --streaming; omit"
+    with pytest.raises(errors.UserError, match=said):
         evaluate.EvaluateConfig(data_dir=("DATA",), output_dir="REPORT", format="onnx", **flags)
 
 
-def test_a_split_is_recognised_by_the_model_of_a_format(monkeypatch, tmp_path):
-    """The facts name the format; the SavedModel's language model stays."""
+def test_the_model_of_a_format_replaces_the_recogniser(monkeypatch, tmp_path):
+    """The new model gets the hotwords, and the facts name the format; the language model does not change."""
     (tmp_path / "onnx").mkdir()
     monkeypatch.setattr(recorded.runtime_model, "load", lambda directory: directory)
-    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda model, words: Model())
+    monkeypatch.setattr(recorded.runtime, "Recogniser", lambda *arguments: arguments)
     monkeypatch.setattr(recorded.export_info, "load", lambda version_dir: INFO)
-    whole = types.SimpleNamespace(session="session")
-    subject = recognised_split.EvaluatedModel(whole, None, None, {}, {"model": "EXPORT/1"}, None, "language")
+    whole, facts = types.SimpleNamespace(session="session"), {"model": "EXPORT/1"}
+    subject = recognised_split.EvaluatedModel(whole, None, None, {}, facts, None, "language", ("你好",))
     found = recorded.replace_recogniser(subject, types.SimpleNamespace(shards=[]), str(tmp_path), "onnx")
     assert found.facts == {"model": f"{tmp_path}/onnx"} and found.language == "language"
+    assert found.recogniser.model == (f"{tmp_path}/onnx", ("你好",))
     assert found.recogniser.session == "session"

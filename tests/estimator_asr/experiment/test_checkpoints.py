@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 
@@ -67,20 +68,20 @@ def test_every_kind_of_damage_is_found(tmp_path, damage):
     prefix = small_checkpoints.save(tmp_path, 3)
     assert checkpoints.read_shapes(prefix) == {"global_step": [], "x": [1]}
     small_checkpoints.DAMAGES[damage](prefix)
-    with pytest.raises(
-        checkpoints.DamagedError,
-        match="model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or run train again",
-    ):
+    said = "model.ckpt-3: checkpoint cannot be read .*; choose an earlier one, or run train again"
+    with pytest.raises(checkpoints.DamagedError, match=said):
         checkpoints.read_shapes(prefix)
 
 
+CLASSES = {"acoustic": ("acoustic/ctc/bias", [1, 6]), "language": ("language/characters", [6, 4])}
+
+
 @pytest.mark.parametrize(
-    "kind, variable, right, wrong, said",
+    "kind, variable, shape, said",
     [
         (
             "acoustic",
             "acoustic/ctc/bias",
-            [1, 6],
             [1, 9],
             r"the output layer has 9 classes instead of 6 \(5 tokens in tokens.txt and the blank\), "
             "because the checkpoint was trained with another vocabulary",
@@ -88,27 +89,22 @@ def test_every_kind_of_damage_is_found(tmp_path, damage):
         (
             "language",
             "language/characters",
-            [6, 4],
             [7, 4],
             r"the output layer has 7 classes instead of 6 \(6 characters in characters.txt\)",
         ),
+        (
+            "acoustic",
+            "language/characters",
+            [6, 4],
+            "no variable acoustic/ctc/bias, so it is not a checkpoint of the acoustic model",
+        ),
     ],
 )
-def test_a_checkpoint_of_another_vocabulary_size_is_refused(make_model, kind, variable, right, wrong, said):
-    model = make_model(kind)
-    checkpoints.check(small_checkpoints.save(model.path, 1, {variable: np.zeros(right)}), model)
+def test_a_checkpoint_with_another_vocabulary_or_model_is_refused(make_model, kind, variable, shape, said):
+    model, (name, right) = make_model(kind), CLASSES[kind]
+    checkpoints.check(small_checkpoints.save(model.path, 1, {name: np.zeros(right)}), model)
     with pytest.raises(errors.UserError, match=said):
-        checkpoints.check(small_checkpoints.save(model.path, 2, {variable: np.zeros(wrong)}), model)
-
-
-def test_a_checkpoint_of_another_kind_of_model_is_refused(make_model):
-    model = make_model("acoustic")
-    checkpoint = small_checkpoints.save(model.path, 1, {"language/characters": np.zeros([6, 4])})
-    with pytest.raises(
-        errors.UserError,
-        match="no variable acoustic/ctc/bias, so it is not a checkpoint of the acoustic model",
-    ):
-        checkpoints.check(checkpoint, model)
+        checkpoints.check(small_checkpoints.save(model.path, 2, {variable: np.zeros(shape)}), model)
 
 
 @pytest.mark.parametrize(
@@ -138,26 +134,39 @@ def test_optimizer_slots_and_scalars_are_not_model_variables():
     assert checkpoints.find_model_variables(model + slots) == model
 
 
-def test_weights_without_optimizer_state_cannot_continue(tmp_path):
-    values = {"a/w": np.float32([1])}
-    slot = {"a/w/Adam": np.float32([1])}
-    checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 1, values, **slot), "adam", "bfloat16")
-    said = f"but no optimizer state, .* with --warm_start_from={tmp_path}"
-    with pytest.raises(errors.UserError, match=said):
-        checkpoints.require_optimizer(small_checkpoints.save(tmp_path, 2, values), "adam", "float32")
-
-
-def test_another_optimizer_or_precision_cannot_continue(tmp_path):
-    slot = {"a/w": np.float32([1]), "a/w/Momentum": np.float32([1])}
-    checkpoint = small_checkpoints.save(tmp_path, 1, slot)
-    said = f"the state of an optimizer other than adam; .* --warm_start_from={tmp_path}"
-    with pytest.raises(errors.UserError, match=said):
-        checkpoints.require_optimizer(checkpoint, "adam", "float32")
-    with pytest.raises(errors.UserError, match="no loss scale, which --precision=float16 needs; pass"):
-        checkpoints.require_optimizer(checkpoint, "momentum", "float16")
-    scaled = small_checkpoints.save(tmp_path, 2, {**slot, "loss_scale/scale": np.float32(1)})
-    checkpoints.require_optimizer(scaled, "momentum", "float16")
-    checkpoints.require_optimizer(scaled, "momentum", "float32")
+@pytest.mark.parametrize(
+    "others, optimizer, precision, said",
+    [
+        (
+            (),
+            "adam",
+            "float32",
+            "weights but no optimizer state, so training cannot continue from it; train a",
+        ),
+        (
+            ["a/w/Momentum"],
+            "adam",
+            "float32",
+            "the state of an optimizer other than adam; pass the --optimizer",
+        ),
+        (
+            ["a/w/Momentum"],
+            "momentum",
+            "float16",
+            "no loss scale, which --precision=float16 needs; pass the --p",
+        ),
+        (["a/w/Adam"], "adam", "bfloat16", None),
+        (["a/w/Momentum", "loss_scale/scale"], "momentum", "float16", None),
+        (["a/w/Momentum", "loss_scale/scale"], "momentum", "float32", None),
+    ],
+)
+def test_training_continues_only_with_the_state_that_it_needs(tmp_path, others, optimizer, precision, said):
+    checkpoint = small_checkpoints.save(tmp_path, 1, dict.fromkeys(["a/w", *others], np.float32([1])))
+    with contextlib.ExitStack() as stack:
+        if said:
+            match = f"contains {said}.* with --warm_start_from={tmp_path}$"
+            stack.enter_context(pytest.raises(errors.UserError, match=match))
+        checkpoints.require_optimizer(checkpoint, optimizer, precision)
 
 
 def test_a_state_in_a_relative_directory_is_found(tmp_path, monkeypatch):

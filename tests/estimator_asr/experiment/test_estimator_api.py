@@ -16,18 +16,16 @@ def test_estimator_api_exports_the_names_of_tf_estimator(name):
 
 
 def test_an_estimator_trains_evaluates_and_predicts(tmp_path):
-    """y = w with the loss (w - 3)^2 and a learning rate of 0.5: one step goes to the optimum, 3."""
+    """With the loss (w - 3)^2 and a learning rate of 0.5, one step reaches the optimum, w = 3."""
 
     def model_fn(features, labels, mode):
         weight = tf.compat.v1.get_variable("w", shape=(), initializer=tf.compat.v1.zeros_initializer())
-        loss = tf.square(weight - tf.reduce_mean(labels)) if labels is not None else None
-        step = tf.compat.v1.train.get_or_create_global_step()
-        train_op = (
-            tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(loss, step)
-            if loss is not None
-            else None
-        )
         outputs = {"w": weight + features}
+        if labels is None:
+            return estimator_api.EstimatorSpec(mode, outputs)
+        loss = tf.square(weight - tf.reduce_mean(labels))
+        step = tf.compat.v1.train.get_or_create_global_step()
+        train_op = tf.compat.v1.train.GradientDescentOptimizer(0.5).minimize(loss, step)
         return estimator_api.EstimatorSpec(mode, outputs, loss, train_op)
 
     def input_fn():

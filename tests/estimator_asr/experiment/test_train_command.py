@@ -6,7 +6,7 @@ from absl import flags
 from estimator_asr.experiment import config, train_command
 from tfrecord_builder.program import config_flags
 
-# Each flag of the flag files of 0.1.0, with one of its values.
+# All flags in the flag files of version 0.1.0, each with one of its values.
 OLD_FLAGS = """
 --acoustic_dropout=0 --batch_frames=4000 --batch_tokens=1000 --decay_boundary_epochs=5,8
 --decay_factors=1,0.3,0.1 --decoder_layers=0 --encoder=whisper --encoder_inner_units=288 --encoder_layers=4
@@ -50,7 +50,7 @@ def parse(*words):
         (["--size=small"], (4, 192, 512)),
         (["--size=base"], (6, 256, 512)),
         (["--size=large"], (12, 256, 1024)),
-        (["--encoder_layers=6", "--size=large"], (6, 256, 1024)),  # even if it is the default of another size
+        (["--encoder_layers=6", "--size=large"], (6, 256, 1024)),  # 6 is the default of another size
         (["--size=small", "--encoder_units=144", "--encoder_inner_units=288"], (4, 144, 288)),
     ],
 )

@@ -1,10 +1,11 @@
-"""Whisper's decoder as tune reads it, and the errors for files that do not fit."""
+"""Tests reading Whisper's decoder for tune, and errors for files that do not fit."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -30,16 +31,17 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def acoustic(made, tmp_path):
-    """A model whose files, and those of its encoder, a test may change."""
+    """Returns a copy of the model; a test may change the files of the model and its encoder."""
     for suffix in ("", "-whisper"):
         shutil.copytree(f"{made.path}{suffix}", tmp_path / f"am{suffix}")
     return dataclasses.replace(made, path=str(tmp_path / "am"))
 
 
-def refuse(path, acoustic, language):
-    with pytest.raises(errors.UserError) as refused:
+def refuse(path, acoustic, language, said):
+    """Checks that the error message starts with `said`; ... stands for any text."""
+    with pytest.raises(errors.UserError, match=".*".join(map(re.escape, said.split("...")))) as refused:
         decoder_weights.compile_decoder(str(path), acoustic, language)
-    return str(refused.value)
+    assert str(refused.value).startswith(said.split("...")[0])
 
 
 def test_characters_have_the_token_ids_of_their_readings(acoustic, language):
@@ -48,62 +50,48 @@ def test_characters_have_the_token_ids_of_their_readings(acoustic, language):
     assert read == {"好": [1], "郝": [1], "吗": [2], "你": [3], "是": [4], "天": [5]}
     assert "天".encode()[:1] in decoder.token_texts and "你好".encode() in decoder.token_texts
     num_tokens = len(decoder.token_texts)
-    assert decoder.weights["embeddings"].shape == (num_tokens + 1, 16)  # and the end of the text
+    assert decoder.weights["embeddings"].shape == (num_tokens + 1, 16)  # one more for the end of the text
     assert {each.dtype for each in decoder.weights.values()} == {np.dtype("float16")}
 
 
 @pytest.mark.long
 def test_models_that_do_not_read_the_last_block_of_this_encoder_are_refused(acoustic, language, tmp_path):
     lower = tiny_models.make_pretrained_model(str(tmp_path / "lower"), "whisper", layers=(1, 2))
-    message = refuse(f"{acoustic.path}-whisper", lower, language)
-    assert message.startswith(
-        f"{lower.path}: the model reads blocks 1,2 of a whisper encoder, but the decoder needs the outputs "
-        "of the last block"
-    )
+    problem = "but the decoder needs the outputs of the last block"
+    said = f"{lower.path}: the model reads blocks 1,2 of a whisper encoder, {problem}"
+    refuse(f"{acoustic.path}-whisper", lower, language, said)
     plain = tiny_models.make_acoustic_model(str(tmp_path / "plain"))
-    said = refuse("W", plain, language)
-    assert "the model reads audio features, but the decoder needs the outputs of the last block" in said
+    refuse("W", plain, language, f"{plain.path}: the model reads audio features, {problem}")
     other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(seed=5))
-    message = refuse(other, acoustic, language)
-    assert (
-        message.startswith(f"{other}: the sha256 of the encoder is ")
-        and f" as in {acoustic.path}; " in message
-    )
+    said = f"{other}: the sha256 of the encoder is ... as in {acoustic.path}; "
+    refuse(other, acoustic, language, said)
 
 
 def test_tokens_that_are_parts_of_syllables_are_refused(tmp_path, language):
     parts = tiny_models.make_acoustic_model(str(tmp_path / "parts"), token_type="initial_final")
-    message = refuse("W", parts, language)
-    assert message.startswith(
-        f"{parts.path}: token type is initial_final, expected one of syllable, toneless"
-    )
+    said = f"{parts.path}: token type is initial_final, expected one of syllable, toneless"
+    refuse("W", parts, language, said)
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"added_tokens": []}', '{"model": 3, "added_tokens": []}'])
 def test_a_damaged_tokenizer_file_is_named(acoustic, language, content):
     file = pathlib.Path(f"{acoustic.path}-whisper", "tokenizer.json")
     file.write_text(content, encoding="utf-8")
-    message = refuse(file.parent, acoustic, language)
-    assert (
-        message.startswith(f"{file}: cannot be read (") and "pass the directory that encode read" in message
-    )
+    said = f"{file}: cannot be read (...pass the directory that encode read"
+    refuse(file.parent, acoustic, language, said)
     file.unlink()
-    assert refuse(file.parent, acoustic, language).startswith(f"{file}: cannot be read (")
+    refuse(file.parent, acoustic, language, said)
 
 
 def test_a_decoder_tensor_of_another_shape_is_named(acoustic, language):
     file = pathlib.Path(f"{acoustic.path}-whisper", "config.json")
     settings = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps({**settings, "decoder_ffn_dim": 20}), encoding="utf-8")
-    message = refuse(file.parent, acoustic, language)
-    problem = (
-        "model.safetensors: layers.0.fc1.weight has shape [24, 16], but config.json needs shape [20, 16]"
-    )
-    assert message.startswith(f"{file.parent}/{problem}")
+    said = "layers.0.fc1.weight has shape [24, 16], but config.json needs shape [20, 16]"
+    refuse(file.parent, acoustic, language, f"{file.parent}/model.safetensors: {said}")
     file.write_text(json.dumps({**settings, "decoder_layers": None}), encoding="utf-8")
-    assert "config.json: decoder_layers is None, expected a positive whole number" in refuse(
-        file.parent, acoustic, language
-    )
+    said = f"{file}: decoder_layers is None, expected a positive whole number"
+    refuse(file.parent, acoustic, language, said)
 
 
 @pytest.mark.long
@@ -133,4 +121,4 @@ def test_a_tokenizer_with_more_tokens_than_the_decoder_is_refused(acoustic, lang
     content = json.loads(file.read_text(encoding="utf-8"))
     content["added_tokens"][0]["id"] = 9999
     file.write_text(json.dumps(content), encoding="utf-8")
-    assert "it has token ids beyond the decoder's 2" in refuse(file.parent, acoustic, language)
+    refuse(file.parent, acoustic, language, f"{file}: ...it has token ids beyond the decoder's 2")

@@ -1,9 +1,10 @@
-"""Encoded data directories: their content, and errors for data or weights that do not fit."""
+"""Tests the content of encoded data directories, and errors for data or weights that do not fit."""
 
 from __future__ import annotations
 
 import dataclasses
 import errno
+import filecmp
 import os
 import shutil
 
@@ -91,7 +92,7 @@ def test_hubert_reads_samples(tmp_path):
         log_mel = frontend.log_mel_of(before[name]["fbank"], WAVEFORM)
         np.testing.assert_allclose(record["fbank"][:, :160], log_mel.reshape(24, 160), atol=0.01)
         expected = np.hstack([outputs[0], outputs[2]])
-        np.testing.assert_allclose(record["fbank"][:, 160:], expected, atol=4e-3)  # half precision, up to 4
+        np.testing.assert_allclose(record["fbank"][:, 160:], expected, atol=4e-3)  # float16, up to 4
     assert verify.verify(data, 1, 1) and verify.verify(path, 0, 1)
 
 
@@ -99,8 +100,7 @@ def test_all_features_but_the_encoded_ones_are_unchanged(data, encoded):
     for split in ("train", "dev"):
         before, after = read(data, split), read(encoded, split)
         for name, record in after.items():
-            kept = set(record) - {"fbank", "num_frames"}
-            for key in kept:
+            for key in record.keys() - {"fbank", "num_frames"}:
                 np.testing.assert_array_equal(record[key], before[name][key])
 
 
@@ -113,13 +113,17 @@ def test_dataset_info_describes_the_outputs(data, encoded):
     assert after.tokens_sha256 == before.tokens_sha256 and after.num_rejected == before.num_rejected
 
 
+def overwrite(path, place):
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(b"xx")
+
+
 def test_verify_accepts_encoded_data_and_finds_damage(encoded, tmp_path):
     assert verify.verify(encoded, 0, 1)
     shard = dataset_info.DatasetInfo.load(encoded).shard_paths(encoded, "dev")[0]
     copied = shutil.copytree(encoded, tmp_path / "copy")
-    with open(copied / os.path.basename(shard), "r+b") as file:
-        file.seek(100)
-        file.write(b"xx")
+    overwrite(copied / os.path.basename(shard), 100)
     assert not verify.verify(str(copied), 0, 1)
 
 
@@ -134,9 +138,7 @@ def test_the_number_of_workers_does_not_change_the_output(weights, data, encoded
     encoder.encode(weights, data, other, (2, 3), num_workers=2, overwrite=False)
     names = sorted(os.listdir(encoded))
     assert sorted(os.listdir(other)) == names
-    for name in names:
-        with open(os.path.join(encoded, name), "rb") as one, open(os.path.join(other, name), "rb") as two:
-            assert one.read() == two.read(), name
+    assert filecmp.cmpfiles(encoded, other, names, shallow=False) == (names, [], [])
 
 
 @pytest.mark.long
@@ -204,11 +206,6 @@ def test_other_features_are_refused(weights, tmp_path, features, said):
     assert not (tmp_path / "out").exists()
 
 
-def test_encoded_data_are_not_encoded_again(weights, encoded, tmp_path):
-    with pytest.raises(errors.UserError, match="data that are already encoded, but encode needs audio"):
-        encoder.encode(weights, encoded, str(tmp_path / "out"), (), 1, False)
-
-
 @pytest.mark.parametrize("which, longest", [("data", 3000), ("encoded", 1500)])
 def test_utterances_longer_than_whisper_can_read_are_refused(request, which, longest):
     data_dir = request.getfixturevalue(which)
@@ -235,32 +232,37 @@ def test_the_output_directory_may_not_be_the_data_directory(weights, data):
         encoder.encode(weights, data, f"{data}/", (), 1, True)
 
 
-def test_text_is_refused(weights, tmp_path):
+@pytest.fixture
+def text(tmp_path):
     corpus = small_corpora.make_text_corpus(tmp_path / "text")
     config = builder.BuildConfig(
         corpus="text", corpus_dir=(corpus,), output_dir=str(tmp_path / "data"), num_workers=1
     )
     builder.build(config, frontend.FrontendConfig())
-    with pytest.raises(errors.UserError, match="contains text, but encode needs audio features; build the"):
-        encoder.encode(weights, config.output_dir, str(tmp_path / "out"), (), 1, False)
+    return config.output_dir
 
 
-@pytest.mark.parametrize("layers", [(4,), (2, 1), (1, 1)])
-def test_layers_that_the_encoder_lacks_are_refused(weights, data, tmp_path, layers):
-    said = f"--layers is {','.join(map(str, layers))}, expected increasing block numbers from 1 to 3"
+@pytest.mark.parametrize(
+    "source, layers, said",
+    [
+        ("text", (), "contains text, but encode needs audio features; build the"),
+        ("encoded", (), "contains data that are already encoded, but encode needs audio features; build the"),
+        ("data", (4,), "--layers is 4, expected increasing block numbers from 1 to 3"),
+        ("data", (2, 1), "--layers is 2,1, expected increasing block numbers from 1 to 3"),
+        ("data", (1, 1), "--layers is 1,1, expected increasing block numbers from 1 to 3"),
+    ],
+)
+def test_unusable_data_and_layers_are_refused(request, weights, tmp_path, source, layers, said):
     with pytest.raises(errors.UserError, match=said):
-        encoder.encode(weights, data, str(tmp_path / "out"), layers, 1, False)
+        encoder.encode(weights, request.getfixturevalue(source), str(tmp_path / "out"), layers, 1, False)
 
 
 def test_a_damaged_shard_is_named(weights, data, tmp_path):
     damaged = str(shutil.copytree(data, tmp_path / "data"))
     shard = dataset_info.DatasetInfo.load(damaged).shard_paths(damaged, "train")[0]
-    with open(shard, "r+b") as file:
-        file.seek(2000)
-        file.write(b"xx")
-    with pytest.raises(
-        errors.UserError, match=f"{shard}: shard does not match the sha256 in dataset_info.json; copy"
-    ):
+    overwrite(shard, 2000)
+    said = f"{shard}: shard does not match the sha256 in dataset_info.json; copy"
+    with pytest.raises(errors.UserError, match=said):
         encoder.encode(weights, damaged, str(tmp_path / "out"), (), 1, False)
 
 
@@ -289,9 +291,8 @@ def test_a_record_with_a_wrong_number_of_frames_is_refused(weights, data, tmp_pa
         for record in (example.SerializeToString(), *records[1:]):
             writer.write(record)
     split = info.splits["dev"]
-    changed = dataclasses.replace(
-        split.shards[0], num_bytes=os.path.getsize(shard), sha256=files.sha256(shard)
-    )
+    facts = {"num_bytes": os.path.getsize(shard), "sha256": files.sha256(shard)}
+    changed = dataclasses.replace(split.shards[0], **facts)
     split = dataclasses.replace(split, shards=(changed, *split.shards[1:]))
     dataclasses.replace(info, splits={**info.splits, "dev": split}).save(damaged)
     with pytest.raises(errors.UserError, match="shard of split dev is damaged .*, expected 1120 for 7 f"):
@@ -311,5 +312,5 @@ def test_progress_counts_every_utterance(weights, data, tmp_path, monkeypatch):
     monkeypatch.setattr(dispatch.Progress, "note", lambda self, *message: told.append(message))
     encoder.encode(weights, data, str(tmp_path / "out"), (3,), num_workers=1, overwrite=False)
     first = dataset_info.DatasetInfo.load(data).splits["train"].shards[0].file
-    # After each of its three utterances, and when it is whole.
+    # After each of the shard's three utterances, and when the shard is complete.
     assert [message for message in told if message[0] == first] == [(first, n, 0) for n in (1, 2, 3, 3)]

@@ -10,8 +10,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import syllables
 
 OLD_TOKENS = ("<unk>", "hao3", "ma5", "ni3", "shi4", "tian1")
-KERNEL = "acoustic/encoder/kernel"
-VECTORS = "acoustic/ctc/class_vectors"
+VECTORS, PARTS = "acoustic/ctc/class_vectors", "acoustic/ctc/part_vectors"
 
 
 @pytest.fixture(scope="module")
@@ -25,16 +24,10 @@ def make_source(**values):
 
 
 def test_slots_steps_and_update_counts_are_not_weights():
-    names = [
-        "global_step",
-        "beta1_power",
-        "language/tokens",
-        "acoustic/norm/num_updates",
-        "acoustic/norm/scale",
-    ]
-    names += ["acoustic/norm/scale/Adam", "acoustic/norm/scale/Adam_1", "acoustic/a/b/kernel/Momentum"]
-    names += ["acoustic/a/b/kernel"]
-    assert transfer.list_weights(names, "acoustic") == ["acoustic/a/b/kernel", "acoustic/norm/scale"]
+    others = ["global_step", "beta1_power", "language/tokens", "acoustic/norm/num_updates"]
+    others += ["acoustic/norm/scale/Adam", "acoustic/norm/scale/Adam_1", "acoustic/a/b/kernel/Momentum"]
+    weights = ["acoustic/a/b/kernel", "acoustic/norm/scale"]
+    assert transfer.list_weights([*others, *reversed(weights)], "acoustic") == weights
 
 
 def test_variables_of_equal_shape_are_copied_whole_and_others_are_listed(model):
@@ -72,26 +65,22 @@ def test_rows_of_another_width_do_not_fit(model):
 
 def test_syllable_parts_that_the_source_lacks_are_subtracted(model):
     parts = syllables.part_matrix(model.tokens.tokens)
-    rng = np.random.default_rng(0)
-    initial = {
-        VECTORS: rng.normal(size=[6, 2]),
-        "acoustic/ctc/part_vectors": rng.normal(size=[parts.shape[1], 2]),
-    }
-    source = make_source(acoustic__ctc__class_vectors=rng.normal(size=[7, 2]))
+    normal = np.random.default_rng(0).normal
+    initial = {VECTORS: normal(size=[6, 2]), PARTS: normal(size=[parts.shape[1], 2])}
+    source = make_source(acoustic__ctc__class_vectors=normal(size=[7, 2]))
     values, _ = transfer.combine(model, initial, source)
-    sums = values[VECTORS] + np.pad(parts, [[0, 1], [0, 0]]) @ initial["acoustic/ctc/part_vectors"]
+    sums = values[VECTORS] + np.pad(parts, [[0, 1], [0, 0]]) @ initial[PARTS]
     places = [0, 2, 3, 4, 5]
     np.testing.assert_allclose(sums[places], source.values[VECTORS][[0, 1, 3, 4, 6]], atol=1e-6)
     np.testing.assert_array_equal(values[VECTORS][1], initial[VECTORS][1])
 
 
 def test_with_syllable_parts_in_both_rows_are_copied_unchanged(model):
-    initial = {VECTORS: np.zeros([6, 2]), "acoustic/ctc/part_vectors": np.zeros([3, 2])}
-    source = make_source(
-        acoustic__ctc__class_vectors=np.ones([7, 2]), acoustic__ctc__part_vectors=np.ones([3, 2])
-    )
+    initial = {VECTORS: np.zeros([6, 2]), PARTS: np.zeros([3, 2])}
+    parts = {"acoustic__ctc__part_vectors": np.ones([3, 2])}
+    source = make_source(acoustic__ctc__class_vectors=np.ones([7, 2]), **parts)
     values, _ = transfer.combine(model, initial, source)
-    assert values[VECTORS][2].tolist() == [1, 1] and values["acoustic/ctc/part_vectors"].sum() == 6
+    assert values[VECTORS][2].tolist() == [1, 1] and values[PARTS].sum() == 6
 
 
 def report_of(num_whole, num_misfits):
@@ -113,15 +102,10 @@ def test_a_source_is_refused_with_both_shapes_if_fewer_than_half_fit():
 
 
 def test_the_table_lists_all_variables():
+    whole, rows = {"acoustic/a": 1000, "acoustic/b": 234}, {VECTORS: transfer.Count(5, 1, 2)}
     misfits = {"acoustic/encoder/block_0/x": ([3], [5])}
-    new = ["acoustic/encoder/block_1/a/b", "acoustic/encoder/block_1/c", "acoustic/ctc/part_vectors"]
-    report = transfer.TransferReport(
-        {"acoustic/a": 1000, "acoustic/b": 234},
-        {VECTORS: transfer.Count(5, 1, 2)},
-        misfits,
-        new,
-        ["acoustic/x"],
-    )
+    new = ["acoustic/encoder/block_1/a/b", "acoustic/encoder/block_1/c", PARTS]
+    report = transfer.TransferReport(whole, rows, misfits, new, ["acoustic/x"])
     assert list(transfer.describe(report, make_source())) == [
         "warm start from AM/model.ckpt-5",
         "  copied whole: 2 variables, 1,234 values",
@@ -148,7 +132,7 @@ def test_the_table_lists_all_variables():
             (2, 1, 1),
         ),
         ([[7, 8, 9]], "xba", [[1, 2]], "ab", 1, [[7, 2, 1]], [1, 2], (2, 1, 0)),
-        ([0, 0], "ab", [1, 2, 3], "baa", 0, [2, 1], [0, 1], (2, 0, 1)),  # the first row of a duplicate name
+        ([0, 0], "ab", [1, 2, 3], "baa", 0, [2, 1], [0, 1], (2, 0, 1)),  # duplicate name: the first row
         ([4, 5], "ab", [1], "c", 0, [4, 5], [], (0, 2, 1)),
     ],
 )
@@ -171,16 +155,9 @@ def test_reading_biases_belong_to_pairs_in_the_order_of_the_mask(tmp_path):
     model = new_models.make_new_model(str(tmp_path / "lm"), "language")
     names = transfer.list_names(model)
     characters, pairs = tiny_models.CHARACTERS.tokens, names["language/reading_bias"].names
-    assert (
-        names["language/tokens"].names == model.tokens.tokens
-        and names["language/characters"].names == characters
-    )
+    assert names["language/tokens"].names == model.tokens.tokens
+    assert names["language/characters"].names == characters
     assert pairs[: len(characters)] == tuple(("<unk>", character) for character in characters)
-    # ai4 has no reading, so only the unknown character may stand for it.
-    assert pairs[len(characters) :] == (
-        ("ai4", "<unk>"),
-        ("hao3", "好"),
-        ("hao3", "郝"),
-        ("ni3", "你"),
-        ("shi4", "是"),
-    )
+    # ai4 is not a reading of any character, so its only pair is with <unk>.
+    read = (("hao3", "好"), ("hao3", "郝"), ("ni3", "你"), ("shi4", "是"))
+    assert pairs[len(characters) :] == (("ai4", "<unk>"), *read)

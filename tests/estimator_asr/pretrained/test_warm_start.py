@@ -27,13 +27,13 @@ CHARACTERS = vocabulary.Vocabulary(["<unk>", "好", "你", "爱", "是", "郝"])
 
 @pytest.fixture(scope="module")
 def am(tmp_path_factory):
-    """Tokens <unk> hao3 ma5 ni3 shi4 tian1; without the decoder, which recognition does not need."""
+    """Returns the path of an acoustic model with the tokens <unk> hao3 ma5 ni3 shi4 tian1."""
     return tiny_models.make_acoustic_model(str(tmp_path_factory.mktemp("sources") / "am")).path
 
 
 @pytest.fixture(scope="module")
 def lm(tmp_path_factory):
-    """Tokens as of am; characters <unk> 你 吗 好 妈 字 是 气 郝."""
+    """Returns the path of a language model with the characters <unk> 你 吗 好 妈 字 是 气 郝."""
     return tiny_models.make_language_model(str(tmp_path_factory.mktemp("sources") / "lm")).path
 
 
@@ -44,14 +44,18 @@ def lines(monkeypatch):
     return said
 
 
+def read_batch(model):
+    return tf.compat.v1.data.make_one_shot_iterator(new_models.build_input_fn(model)()).get_next()
+
+
 def build_model(model):
     """Builds the model without losses and optimizer."""
-    features, _ = tf.compat.v1.data.make_one_shot_iterator(new_models.build_input_fn(model)()).get_next()
+    features, _ = read_batch(model)
     tasks.for_model(model).build(features, features)
 
 
 def build_training_step(model):
-    features, labels = tf.compat.v1.data.make_one_shot_iterator(new_models.build_input_fn(model)()).get_next()
+    features, labels = read_batch(model)
     model_fn.build_model_fn(model, new_models.plan())(features, labels, estimator_api.ModeKeys.TRAIN)
 
 
@@ -72,24 +76,19 @@ def read(path):
     return show_weights.read(path)[1]
 
 
-def run_program(name, *arguments):
-    done = programs.run(paths.script(name), *arguments)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
 @pytest.mark.long
-def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, lines):
+def test_an_acoustic_model_gets_weights_from_another_vocabulary(tmp_path, am, lines):
     model = make_new(tmp_path, "acoustic", warm_start_from=am)
     prepare(model)
     old, new = read(am), read(model.path)
     assert new["global_step"] == 0
-    # Neither model has the classifier of --local_ctc_weight.
+    # Neither model has the classifier that --local_ctc_weight adds.
     assert {name for name in transfer.class_names(()) if "local_ctc" not in name} <= set(new)
-    # <unk> ai4 hao3 ni3 shi4 blank of <unk> hao3 ma5 ni3 shi4 tian1 blank
+    # New rows: <unk> ai4 hao3 ni3 shi4 blank. Old rows: <unk> hao3 ma5 ni3 shi4 tian1 blank.
     for head in ("ctc", "decoder"):
         vectors, bias = f"acoustic/{head}/class_vectors", f"acoustic/{head}/bias"
         np.testing.assert_array_equal(new[vectors][[0, 2, 3, 4, 5]], old[vectors][[0, 1, 3, 4, 6]])
-        assert 0 < np.abs(new[vectors][1]).max() < 0.2  # deviation 0.02
+        assert 0 < np.abs(new[vectors][1]).max() < 0.2  # standard deviation 0.02
         np.testing.assert_array_equal(new[bias][0, [0, 2, 3, 4, 5]], old[bias][0, [0, 1, 3, 4, 6]])
         assert new[bias][0, 1] == 0
         assert any(line.split() == [vectors, "5", "1", "2"] for line in lines)
@@ -99,7 +98,7 @@ def test_an_acoustic_model_gets_weights_of_another_vocabulary(tmp_path, am, line
 
 
 @pytest.mark.long
-def test_a_language_model_gets_tokens_characters_and_readings_of_another(tmp_path, lm, lines):
+def test_a_language_model_gets_tokens_characters_and_readings_from_another(tmp_path, lm, lines):
     model = make_new(tmp_path, "language", characters=CHARACTERS, warm_start_from=lm)
     prepare(model)
     old, new = read(lm), read(model.path)
@@ -107,7 +106,7 @@ def test_a_language_model_gets_tokens_characters_and_readings_of_another(tmp_pat
     np.testing.assert_array_equal(new[name][[0, 2, 3, 4]], old[name][[0, 1, 3, 4]])
     name = "language/characters"
     np.testing.assert_array_equal(new[name][[0, 1, 2, 4, 5]], old[name][[0, 3, 1, 6, 8]])
-    # First those of <unk>, which may be any character; then ai4 <unk>, hao3 好郝, ni3 你, shi4 是.
+    # First the pairs of <unk> with every character; then ai4 <unk>, hao3 好郝, ni3 你, shi4 是.
     bias, old_bias = new["language/reading_bias"], old["language/reading_bias"]
     np.testing.assert_array_equal(bias[:6], [*old_bias[[0, 3, 1]], 0, *old_bias[[6, 8]]])
     np.testing.assert_array_equal(bias[6:9], [0, *old_bias[9:11]])
@@ -119,7 +118,7 @@ def test_a_language_model_gets_tokens_characters_and_readings_of_another(tmp_pat
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory, lm):
-    """A model directory with model.ckpt-0, which holds all that training restores."""
+    """Returns a new model whose model.ckpt-0 has all variables that training restores."""
     model = make_new(tmp_path_factory.mktemp("started"), "language", warm_start_from=lm)
     prepare(model, build_training_step)
     return model
@@ -135,11 +134,12 @@ def test_the_state_of_the_optimizer_is_initialised(started):
 
 @pytest.mark.slow
 def test_two_replicas_continue_from_the_new_checkpoint(started):
-    run_program("replica_programs.py", "one_step", started.path)
+    done = programs.run(paths.script("replica_programs.py"), "one_step", started.path)
+    assert done.returncode == 0, done.stderr[-3000:]
     start, end = (read(f"{started.path}/model.ckpt-{step}") for step in (0, 1))
     assert end["global_step"] == 1 and set(start) == set(end)
     for name in start:
-        if name.startswith("language/") and "Adam" not in name:  # the rate is 1e-12
+        if name.startswith("language/") and "Adam" not in name:  # the learning rate is 1e-12
             np.testing.assert_allclose(end[name], start[name], atol=1e-6, err_msg=name)
 
 
@@ -155,9 +155,7 @@ def test_layers_that_the_source_lacks_are_initialised(tmp_path, lm, lines):
 
 def test_another_width_is_refused_and_nothing_is_written(tmp_path, lm):
     model = make_new(tmp_path, "language", language={"language_units": 32}, warm_start_from=lm)
-    said = (
-        r"ckpt-7: only \d+ of \d+ variables fit the model in .*new.* \[9, 32\], but \[9, 16\] in the source"
-    )
+    said = r"ckpt-7: only \d+ of \d+ variables fit the model in .*new.* \[9, 32\], but \[9, 16\] in the so"
     with pytest.raises(errors.UserError, match=said):
         prepare(model)
     assert checkpoints.find_latest(model.path) is None
@@ -175,7 +173,7 @@ def test_update_counts_of_batch_norm_start_at_zero(tmp_path, am):
     np.testing.assert_array_equal(new[f"{scope}/moving_mean"], source.values[f"{scope}/moving_mean"])
 
 
-def test_with_a_checkpoint_the_warm_start_has_no_effect_and_a_line_says_so(tmp_path, am, lm, lines):
+def test_with_a_checkpoint_the_warm_start_has_no_effect_which_is_logged(tmp_path, am, lm, lines):
     model = with_source(tiny_models.make_language_model(str(tmp_path / "lm")), lm)
     before = sorted(os.listdir(model.path))
     prepare(model)
@@ -184,7 +182,7 @@ def test_with_a_checkpoint_the_warm_start_has_no_effect_and_a_line_says_so(tmp_p
 
 
 def test_encoded_data_inside_the_model_directory_can_be_the_source(tmp_path, lines):
-    """Trained blocks start from the encoder beside the data, and continue without it."""
+    """Trained blocks start from the encoder in the data directory; a later run does not need the encoder."""
     model = tiny_models.make_pretrained_model(str(tmp_path / "am"), "whisper")
     small_whisper.write(tmp_path / "am" / "encoded")
     prepare(with_source(model, str(tmp_path / "am" / "encoded")))
@@ -231,7 +229,7 @@ def open_source(tmp_path, path, kind="acoustic", **settings):
 
 @pytest.mark.long
 @pytest.mark.parametrize("path", ["am", "am/model.ckpt-7", "am/model.ckpt-7.index"])
-def test_a_directory_and_its_checkpoint_are_sources_with_the_tokens_of_the_rows(tmp_path, sources, path):
+def test_a_directory_and_its_checkpoint_are_sources_with_row_names(tmp_path, sources, path):
     source = open_source(tmp_path, sources / path)
     assert source.path == str(sources / "am" / "model.ckpt-7") and source.remarks == ()
     assert source.values["acoustic/ctc/bias"].shape == (1, 7)
@@ -250,7 +248,7 @@ def test_hashed_ngrams_are_copied_only_with_the_same_tokens(tmp_path, sources):
     same = open_source(tmp_path / "same", sources / "lm", "language", tokens=tiny_models.TOKENS)
     assert "language/ngrams" in same.values and np.any(same.values["language/tokens"])
     source = open_source(tmp_path, sources / "lm", "language")
-    assert not any(name.startswith("language/ngrams/") for name in source.values)  # slots of the optimizer
+    assert not any(name.startswith("language/ngrams/") for name in source.values)  # optimizer slots
     assert "language/ngrams" not in source.values and "language/ngram_projection/kernel" in source.values
     assert source.remarks == (
         "language/ngrams is initialised, because its rows are for n-grams of other tokens",
@@ -267,15 +265,10 @@ def test_a_pretrained_encoder_other_than_the_models_is_refused(tmp_path):
         np.float32(small_whisper.make_tensors()["conv2.bias"]),
     )
     other = small_whisper.write(tmp_path / "other", small_whisper.make_tensors(1))
-    with pytest.raises(errors.UserError) as refused:
+    got, want = (encoder_weights.read(path)[0].sha256[:12] for path in (other, tmp_path / "same"))
+    said = f"sha256 {got}, but the model and the data use whisper with {want}; leave out --warm_start_from"
+    with pytest.raises(errors.UserError, match=f"^{other}: the encoder is whisper with {said}$"):
         warm_start.open_source(with_source(model, other))
-    digests = [
-        encoder_weights.read(path)[0].sha256[:12] for path in (other, same.config.train.warm_start_from)
-    ]
-    assert str(refused.value) == (
-        f"{other}: the encoder is whisper with sha256 {digests[0]}, but the model and "
-        f"the data use whisper with {digests[1]}; leave out --warm_start_from"
-    )
 
 
 @pytest.mark.long
@@ -293,7 +286,7 @@ def test_blocks_that_were_frozen_in_the_source_have_the_weights_of_its_encoder(t
         )
 
 
-def test_another_frontend_with_as_many_bins_is_only_remarked(tmp_path, sources):
+def test_another_frontend_with_as_many_bins_causes_only_a_remark(tmp_path, sources):
     remarks = open_source(tmp_path, sources / "am", hop_ms=20.0).remarks
     assert remarks == ("frontend differs: hop_ms is 20.0, but 10.0 in the source",)
 

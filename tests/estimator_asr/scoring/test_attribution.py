@@ -1,4 +1,4 @@
-"""Causes of errors: examples checked by hand; the causes add up to the errors of the error rate."""
+"""Tests the causes of errors with examples by hand, and that they add up to the errors in the error rate."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ EMPTY = attribution.KnownVocabularies(characters=())
         ("他/ta1", "她/ta1", EVERYTHING, [attribution.HOMOPHONE]),
         ("他/ta1", "<unk>/ta1", EVERYTHING, [attribution.HOMOPHONE]),
         ("他/ta1", "他/ta1", EVERYTHING, [None]),
-        ("他/ta1", "他/ta2", EVERYTHING, [None]),  # written right in spite of what was heard
+        ("他/ta1", "他/ta2", EVERYTHING, [None]),  # right in spite of a wrong syllable
         ("A/A", "B/B", EVERYTHING, [attribution.LETTER]),
         ("A/A", "", EVERYTHING, [attribution.LETTER]),
         ("", "A/A", EVERYTHING, [attribution.LETTER]),
         ("A/A", "八/ba1", EVERYTHING, [attribution.LETTER]),
         ("，/，", "。/。", EVERYTHING, [attribution.SUBSTITUTION]),
-        # A repeated syllable that was said twice and heard once is a deletion.
+        # A repeated syllable that was recognised only once is a deletion.
         ("他/ta1 她/ta1", "她/ta1", EVERYTHING, [attribution.DELETION, None]),
         ("她/ta1", "他/ta1 她/ta1", EVERYTHING, [attribution.INSERTION, None]),
         ("<unk>/ta1", "<unk>/ta1", EVERYTHING, [attribution.UNREACHABLE]),
@@ -57,7 +57,7 @@ EMPTY = attribution.KnownVocabularies(characters=())
         ("妈/ma", "门/men", TONELESS, [attribution.FINAL]),
         ("A/A", "八/ba", TONELESS, [attribution.LETTER]),
         ("o/o n/n", "a/a", CHARACTERS, [attribution.DELETION, attribution.SUBSTITUTION]),
-        # What is missing in a vocabulary is unreachable whatever the hypothesis, an insertion never.
+        # A unit that a vocabulary lacks is unreachable, whatever the hypothesis is; an insertion never is.
         ("他/ta1", "她/ta1", HAS_SHE, [attribution.UNREACHABLE]),
         ("他/ta1", "马/ma3", HAS_SHE, [attribution.UNREACHABLE]),
         ("他/ta1", "<unk>/ta1", HAS_SHE, [attribution.UNREACHABLE]),
@@ -85,8 +85,8 @@ def test_shifted_characters_with_right_syllables_are_errors_of_the_language_mode
 
 def test_syllables_decide_among_shortest_alignments():
     """Two of three units are deleted either way; the third is aligned with the most similar syllable."""
-    found = attribution.attribute(units("灯/deng1 妈/ma1 在/zai4"), units("马/ma3"), EVERYTHING)
-    assert [each.cause for each in found] == [attribution.DELETION, attribution.TONE, attribution.DELETION]
+    found = causes("灯/deng1 妈/ma1 在/zai4", "马/ma3")
+    assert found == [attribution.DELETION, attribution.TONE, attribution.DELETION]
 
 
 def test_positions_are_from_left_to_right():
@@ -104,10 +104,7 @@ def test_units_have_syllables_only_if_there_is_one_for_each():
 
 def test_causes_add_up_to_the_errors_of_the_error_rate():
     rng = random.Random(0)
-    texts = {
-        text: syllable
-        for text, syllable in zip("妈马八门灯他她在", "ma1 ma3 ba1 men2 deng1 ta1 ta1 zai4".split())
-    }
+    texts = dict(zip("妈马八门灯他她在", "ma1 ma3 ba1 men2 deng1 ta1 ta1 zai4".split()))
     for _ in range(500):
         sides = [[rng.choice([*texts, "<unk>"]) for _ in range(rng.randrange(9))] for _ in range(2)]
         edits = edit_distance.count_edits(*sides)
@@ -118,17 +115,12 @@ def test_causes_add_up_to_the_errors_of_the_error_rate():
         assert [each.hypothesis.text for each in found if each.hypothesis] == sides[1]
 
 
-def test_counts_and_fractions():
-    found = attribution.attribute(
-        units("妈/ma1 他/ta1 他/ta1 在/zai4"), units("马/ma3 她/ta1 她/ta1 在/zai4"), EVERYTHING
-    )
-    counted = attribution.count(found)
+def test_counts_and_fractions_which_are_0_without_errors():
+    sides = map(units, ("妈/ma1 他/ta1 他/ta1 在/zai4", "马/ma3 她/ta1 她/ta1 在/zai4"))
+    counted = attribution.count(attribution.attribute(*sides, EVERYTHING))
     assert list(counted) == list(attribution.CAUSES)
     assert counted[attribution.HOMOPHONE] == {"errors": 2, "fraction": 2 / 3}
     assert counted[attribution.TONE] == {"errors": 1, "fraction": 1 / 3}
     assert counted[attribution.UNREACHABLE] == {"errors": 0, "fraction": 0.0}
     assert attribution.by_model(counted) == {"acoustic": 1, "language": 2, "unreachable": 0}
-
-
-def test_fractions_are_0_without_errors():
     assert {each["fraction"] for each in attribution.count([]).values()} == {0.0}

@@ -1,4 +1,4 @@
-"""Biased and unbiased error rates, counted by hand."""
+"""Compares biased and unbiased error rates with counts by hand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def counts(reference, hypothesis, hotwords=HOTWORDS, measure=utterances.CHARACTE
         ("我在重庆", "我在从庆", (1, 0, 0, 2), (0, 0, 0, 2)),
         ("我在重庆", "他在重庆", (0, 0, 0, 2), (1, 0, 0, 2)),
         ("我在重庆", "我在", (0, 0, 2, 2), (0, 0, 0, 2)),
-        ("我在", "我在重庆", (0, 2, 0, 0), (0, 0, 0, 2)),  # inserted: a hotword of the hypothesis
-        ("我在", "我在重", (0, 0, 0, 0), (0, 1, 0, 2)),  # inserted: only a part of it
+        ("我在", "我在重庆", (0, 2, 0, 0), (0, 0, 0, 2)),  # an inserted hotword
+        ("我在", "我在重", (0, 0, 0, 0), (0, 1, 0, 2)),  # an inserted part of a hotword
         ("我在这里", "我在北京", (0, 0, 0, 0), (2, 0, 0, 4)),  # the reference decides for substitutions
         ("重庆重庆", "", (0, 0, 4, 4), (0, 0, 0, 0)),
         ("重 庆", "重庆", (0, 0, 0, 2), (0, 0, 0, 0)),

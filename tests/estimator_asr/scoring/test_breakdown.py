@@ -25,30 +25,24 @@ def test_characters_exclude_whitespace_and_keep_unk_as_one():
     assert scored.edits == (1, 0, 0, 4)
 
 
+def summarise(rates):
+    return {name: (rate.errors, rate.reference_length) for name, rate in rates.items()}
+
+
 def test_by_speaker():
-    rates = breakdown.by_speaker(SCORED)
-    assert {name: (rate.errors, rate.reference_length) for name, rate in rates.items()} == {
-        "-": (1, 1),
-        "S0150": (3, 6),
-        "fdu04": (1, 2),
-        "fdu19": (0, 2),
-    }
+    rates = summarise(breakdown.by_speaker(SCORED))
+    assert rates == {"-": (1, 1), "S0150": (3, 6), "fdu04": (1, 2), "fdu19": (0, 2)}
 
 
-def test_by_group_joins_speakers_by_what_the_pattern_matches():
+def test_by_group_joins_speakers_whose_names_have_the_same_match():
     rates = breakdown.by_group(SCORED, "^[A-Za-z]+")
-    assert {name: (rate.errors, rate.reference_length) for name, rate in rates.items()} == {
-        "S": (3, 6),
-        "fdu": (1, 4),
-        "other": (1, 1),
-    }
+    assert summarise(rates) == {"S": (3, 6), "fdu": (1, 4), "other": (1, 1)}
     assert rates["fdu"].rate == pytest.approx(0.25)
 
 
 def test_by_length_names_bins_shortest_first():
-    rates = breakdown.by_length(
-        [*SCORED, syllables("u5", "s", "", "a"), syllables("u6", "s", "a " * 40, "a " * 40)]
-    )
+    others = [syllables("u5", "s", "", "a"), syllables("u6", "s", "a " * 40, "a " * 40)]
+    rates = breakdown.by_length([*SCORED, *others])
     assert {name: rate.errors for name, rate in rates.items()} == {"0": 1, "1": 1, "2": 1, "5-6": 3, "33+": 0}
     assert list(rates)[0] == "0"
 
@@ -74,21 +68,16 @@ def test_corpora_of_text_are_not_resampled_as_speakers():
     assert high - low < 0.05 < as_people.confidence_interval[1] - as_people.confidence_interval[0]
 
 
-def unknown_speakers(count, speaker):
-    return [
-        syllables(f"u{i}", speaker(i), f"a b c {i}", f"a {'x' if i % 4 else 'b'} c {i}") for i in range(count)
-    ]
-
-
 @pytest.mark.parametrize("unknown", ["", "corpus/"])
-def test_utterances_of_unknown_speakers_count_as_speakers_of_their_own(unknown):
-    """If they had the same speaker, they would not be resampled, and the interval would be too narrow."""
-    found, expected, as_one = (
-        breakdown.overall(unknown_speakers(200, speaker)).confidence_interval
-        for speaker in (lambda i: unknown, lambda i: f"{i:03d}", lambda i: "s")
-    )
-    assert found[1] - found[0] == pytest.approx(expected[1] - expected[0], rel=0.1)
-    assert found[1] - found[0] > 1.5 * (as_one[1] - as_one[0])
+def test_utterances_of_unknown_speakers_count_as_separate_speakers(unknown):
+    """If they shared a speaker, they would not be resampled, and the interval would be too narrow."""
+    texts, widths = [(f"a b c {i}", f"a {'x' if i % 4 else 'b'} c {i}") for i in range(200)], []
+    for speaker in (unknown, "{:03d}", "s"):
+        rows = [syllables(f"u{i}", speaker.format(i), *pair) for i, pair in enumerate(texts)]
+        low, high = breakdown.overall(rows).confidence_interval
+        widths.append(high - low)
+    found, expected, as_one = widths
+    assert found == pytest.approx(expected, rel=0.1) and found > 1.5 * as_one
 
 
 INITIALS, FINALS = ("b", "zh", "g", "m"), ("a", "ang", "ai", "e")
@@ -99,7 +88,7 @@ def score(*pairs, measure=utterances.TOKEN_ERROR_RATE):
 
 
 def count(measures) -> dict[str, tuple]:
-    """Returns (errors, reference length) of all utterances by name."""
+    """Returns the total errors and reference lengths, keyed by name."""
     return {
         name: tuple(
             sum(getattr(each.edits, what) for each in scored) for what in ("errors", "reference_length")
@@ -134,7 +123,7 @@ def test_each_part_has_its_own_errors(hypothesis, wrong):
 
 def test_letters_are_compared_whole_and_erhua_is_in_the_final():
     found = count_tokens(("a b dianr3", "a c dian3"))
-    assert found["initial_error_rate"] == found["tone_error_rate"] == (1, 3)  # the letter
+    assert found["initial_error_rate"] == found["tone_error_rate"] == (1, 3)  # the letter is wrong
     assert found["final_error_rate"] == (2, 3)
 
 

@@ -1,4 +1,4 @@
-"""Emission delay: the time from the end of a syllable until its token no longer changes."""
+"""Tests the emission delay: the time from the end of a syllable until its token no longer changes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,6 @@ def test_tokens_missing_from_the_whole_transcript_are_ignored():
 
 
 def test_summary():
-    assert delays.summarise([0.1 * i for i in range(101)]) == {
-        "tokens": 101,
-        "p50": 5.0,
-        "p90": 9.0,
-        "p99": 9.9,
-    }
+    expected = {"tokens": 101, "p50": 5.0, "p90": 9.0, "p99": 9.9}
+    assert delays.summarise([0.1 * i for i in range(101)]) == expected
     assert delays.summarise([]) == {"tokens": 0, "p50": 0, "p90": 0, "p99": 0}

@@ -30,9 +30,8 @@ def test_rate_over_one_is_not_clamped():
 
 
 def test_empty_reference_counts_its_insertions():
-    rate = error_rate.measure(
-        [edit_distance.Edits(0, 2, 0, 0), edit_distance.Edits(0, 0, 0, 8)], [["a", "b"]]
-    )
+    pairs = [edit_distance.Edits(0, 2, 0, 0), edit_distance.Edits(0, 0, 0, 8)]
+    rate = error_rate.measure(pairs, [["a", "b"]])
     assert rate.rate == pytest.approx(2 / 8)
     assert np.isfinite(rate.confidence_interval).all()
 
@@ -83,9 +82,8 @@ def test_interval_covers_the_true_rate_when_speakers_and_sentences_differ():
     covered = 0
     for _ in range(60):
         chance = 0.3 + rng.uniform(-0.1, 0.1, 12)[speakers] + rng.uniform(-0.2, 0.2, 40)[sentences]
-        low, high = error_rate.measure(
-            edits(rng.binomial(10, chance), [10] * 480), [speakers, sentences]
-        ).confidence_interval
+        rate = error_rate.measure(edits(rng.binomial(10, chance), [10] * 480), [speakers, sentences])
+        low, high = rate.confidence_interval
         covered += low <= 0.3 <= high
     assert covered >= 0.88 * 60
 
@@ -107,7 +105,7 @@ def test_quantiles_of_t_equal_published_tables(degrees, expected, tolerance):
 
 def test_ten_clusters_have_the_quantile_of_nine_degrees_and_the_unbiased_deviation():
     errors, lengths = np.array([0, 1, 2, 3, 4] * 2), np.full(10, 10)
-    spread = float(np.std(errors)) / 10**0.5 / 10  # of the resampled rates, exactly
+    spread = float(np.std(errors)) / 10**0.5 / 10  # exact value for the resampled rates
     found = error_rate.num_deviations(0.95, errors, lengths, [np.arange(10)], spread)
     assert found == pytest.approx(2.2622 * (10 / 9) ** 0.5, rel=1e-4)
 
@@ -153,14 +151,13 @@ def test_a_difference_without_clusters_or_lengths_is_not_resampled():
 
 @pytest.mark.long
 def test_the_interval_covers_a_difference_of_rates_whose_lengths_differ():
-    """The systems share their errors in part, as two systems on the same utterances do."""
+    """The systems' errors are correlated, as if both systems recognised the same utterances."""
     rng, covered, trials = np.random.default_rng(0), 0, 200
     for _ in range(trials):
         lengths = rng.integers(2, 7, (2, 60))
         difficulty = rng.uniform(0.1, 0.9, 60)
         a, b = (rng.binomial(lengths[0], difficulty), rng.binomial(lengths[1], difficulty * 0.8))
-        low, high = error_rate.interval(
-            error_rate.resample_difference((a, lengths[0]), (b, lengths[1]), [np.arange(60)])
-        )
+        resampled = error_rate.resample_difference((a, lengths[0]), (b, lengths[1]), [np.arange(60)])
+        low, high = error_rate.interval(resampled)
         covered += low <= -0.1 <= high  # the mean difficulty is 0.5
     assert 0.9 <= covered / trials <= 0.99

@@ -1,4 +1,4 @@
-"""MAPSSWE: segments by hand, and the statistic of NIST's sc_stats."""
+"""Compares MAPSSWE with segments by hand, and with the statistic of NIST's sc_stats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from estimator_asr.scoring import mapsswe
 
 
 def corrupt(tokens, rate, rng) -> list[str]:
-    """Substitutes three of five errors, deletes one, inserts one."""
+    """Adds random errors: of five, three are substitutions, one is a deletion, and one is an insertion."""
     made = []
     for token in tokens:
         draw = rng.random()
@@ -27,25 +27,20 @@ def make_triples(seed) -> list[mapsswe.Triple]:
     triples = []
     for _ in range(60):
         reference = [f"w{number}" for number in rng.integers(0, 1000, rng.integers(3, 20))]
-        triples.append(
-            mapsswe.Triple(reference, corrupt(reference, 0.15, rng), corrupt(reference, 0.25, rng))
-        )
+        sides = (corrupt(reference, rate, rng) for rate in (0.15, 0.25))
+        triples.append(mapsswe.Triple(reference, *sides))
     return triples
 
 
-# What `sc_stats -p -t mapsswe -v` prints for the same sentences, aligned by sclite.
+# Output of `sc_stats -p -t mapsswe -v` for the same sentences, aligned by sclite.
 @pytest.mark.parametrize(
     ("seed", "segments", "mean", "z"),
     [(0, 133, -0.489, -4.373), (1, 116, -0.681, -5.387), (2, 131, -0.603, -5.574), (3, 119, -0.866, -7.648)],
 )
-def test_mapsswe_equals_that_of_sc_stats(seed, segments, mean, z):
+def test_mapsswe_equals_sc_stats(seed, segments, mean, z):
     result = mapsswe.compare_segments(make_triples(seed))
     assert (result.num_segments, round(result.mean, 3), round(result.z, 3)) == (segments, mean, z)
     assert result.p == pytest.approx(2 * (1 - 0.5 * (1 + math.erf(abs(result.z) / math.sqrt(2)))), abs=1e-12)
-
-
-def differences(reference, a, b) -> list[int]:
-    return list(mapsswe._segment_differences(mapsswe.Triple(*map(str.split, (reference, a, b)))))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +60,8 @@ def differences(reference, a, b) -> list[int]:
     ],
 )
 def test_differences_of_segments(reference, a, b, expected):
-    assert differences(reference, a, b) == expected
+    triple = mapsswe.Triple(*map(str.split, (reference, a, b)))
+    assert list(mapsswe._segment_differences(triple)) == expected
 
 
 def test_p_is_1_for_equal_systems():

@@ -1,4 +1,4 @@
-"""The error rate on dev during training equals that of `evaluate`."""
+"""Tests that the error rate on dev during training equals the error rate from `evaluate`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from estimator_asr.models.tasks import tasks
 
 
 def spoil(record):
-    """Makes the first token and character unknown, and adds a character to one utterance."""
+    """Makes the first token and character unknown, and adds a character to one of the utterances."""
     tokens = ["xi9", *record.pronunciation.split()[1:]]
     transcript = "\u9f98" + record.transcript[1:] + ("\u597d" if record.utterance_id.endswith("2") else "")
     return dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Marks are compared through the alignment of the characters."""
+"""Tests the comparison of marks in two texts, which uses an alignment of the characters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfrecord_builder.data import marks
 
 
 def _confusions(reference, hypothesis):
-    """Returns {(reference mark, hypothesis mark): count} without the places where neither has a mark."""
+    """Returns {(reference mark, hypothesis mark): count}, except where neither text has a mark."""
     counts = punctuation_scores.score(reference, hypothesis).confusions
     places = zip(*np.nonzero(counts))
     return {(marks.MARKS[i], marks.MARKS[j]): counts[i, j] for i, j in places if i or j}
@@ -23,7 +23,7 @@ def _confusions(reference, hypothesis):
         ("你好，世界。", "你好世界，", {("，", ""): 1, ("。", "，"): 1}),
         ("你好，世界。", "您好，界。", {("，", "，"): 1, ("。", "。"): 1}),  # 您 for 你, 世 deleted
         ("你好啊，世界。", "你好，世界。", {("，", "，"): 1, ("。", "。"): 1}),  # the deleted 啊 had the mark
-        ("你好，世界。", "你好啊，世界。", {("，", "，"): 1, ("。", "。"): 1}),  # an inserted 啊 has it
+        ("你好，世界。", "你好啊，世界。", {("，", "，"): 1, ("。", "。"): 1}),  # inserted 啊 with the mark
         ("你，好。", "", {("。", ""): 1}),
         ("", "你，好？", {("", "？"): 1}),
         ("", "", {}),
@@ -52,7 +52,7 @@ def test_rates_are_those_of_a_calculation_by_hand():
     counts = [punctuation_scores.score(*pair) for pair in texts]
     rates = punctuation_scores.measure(counts, [reference for reference, _ in texts])
     three = rates["commas_stops_questions"]
-    # Found: two commas, a question, a stop. Expected: a comma, a stop, a question. Right: comma and question.
+    # Found: 2 commas, a question mark, a stop. Expected: 1 each. Right: a comma and the question mark.
     assert (three.num_found, three.num_expected, three.num_right) == (4, 3, 2)
     assert (three.precision, three.recall) == (2 / 4, 2 / 3)
     assert three.f1 == pytest.approx(2 * 0.5 * (2 / 3) / (0.5 + 2 / 3))
@@ -62,7 +62,7 @@ def test_rates_are_those_of_a_calculation_by_hand():
     assert three.precision_interval != three.recall_interval
     assert (rates["，"].precision, rates["，"].recall, rates["？"].f1) == (0.5, 1.0, 1.0)
     assert rates["、"].f1 is None and rates["、"].confidence_interval is None
-    assert rates["！"].precision is rates["！"].precision_interval is None  # expected, and not found
+    assert rates["！"].precision is rates["！"].precision_interval is None  # expected, but not found
     assert rates["！"].recall_interval is not None
     assert rates["all_marks"].num_expected == 4
     assert (rates["sentence_ends"].num_found, rates["sentence_ends"].num_expected) == (2, 3)

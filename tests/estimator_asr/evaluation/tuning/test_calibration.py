@@ -1,4 +1,4 @@
-"""Fitted confidences against odds that are known, and the calibration error by hand."""
+"""Tests fitted confidences with known odds, and the calibration error with values computed by hand."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from estimator_asr.evaluation.tuning import calibration, trials
 
 
 def draw(scale, offset, count=200_000):
-    """Confidences whose true log odds are scale x theirs + offset."""
+    """Returns random confidences; their true log odds are scale x their log odds + offset."""
     rng = np.random.default_rng(1)
     log_odds = rng.normal(1.0, 2.0, count)
-    confidences = 1 / (1 + np.exp(-log_odds))
-    truth = 1 / (1 + np.exp(-(scale * log_odds + offset)))
+    confidences, truth = (1 / (1 + np.exp(-odds)) for odds in (log_odds, scale * log_odds + offset))
     return calibration.Judged(confidences, rng.uniform(size=count) < truth)
 
 
@@ -27,13 +26,13 @@ def test_fit_finds_the_scale_and_offset_of_simulated_confidences(scale, offset):
 
 
 def test_the_calibration_error_equals_a_value_computed_by_hand():
-    """Two characters at 0.95, one right: off by 0.9 in sum; two at 0.15, none right: 0.3."""
+    """One of two characters at 0.95 is right, so the sum is off by 0.9; none of two at 0.15: off by 0.3."""
     judged = calibration.Judged(np.array([0.95, 0.95, 0.15, 0.15]), np.array([True, False, False, False]))
     assert calibration.calibration_error(judged) == pytest.approx((0.9 + 0.3) / 4)
 
 
 def test_each_half_is_fitted_on_the_other():
-    """What is right in one half is wrong in the other, so that no fit can help its own half."""
+    """All characters in one half are right, and all in the other half are wrong, so each half misleads."""
     halves = [calibration.Judged(np.full(50, 0.9), np.full(50, is_right)) for is_right in (True, False)]
     fitted = calibration.fit_crosswise(halves)
     assert fitted.is_right.tolist() == [True] * 50 + [False] * 50
@@ -60,7 +59,7 @@ def make(reference, hypothesis, confidences, pinyin=""):
 
 
 def test_characters_are_right_if_the_alignment_says_equal():
-    """An inserted and a substituted character are wrong; a deleted one is nobody's."""
+    """Inserted and substituted characters are wrong; deleted characters have no confidence."""
     judged = calibration.judge(
         [make("今天天气好", "今天气好吗", [0.9, 0.8, 0.7, 0.2, 0.6]), make("你好", "您好", [0.1, 0.5])],
         has_language=True,
@@ -87,7 +86,7 @@ def test_without_a_language_model_tokens_are_compared(pronunciation, tokens, tra
 
 
 def test_inverted_confidences_become_the_overall_accuracy():
-    """Of 0.9 none is right, of 0.1 all: no scale above 0 fits, and half of all are right."""
+    """At 0.9 no character is right, and at 0.1 all are: no scale above 0 fits, and half of all are right."""
     judged = calibration.Judged(np.repeat([0.9, 0.1], 50), np.repeat([False, True], 50))
     fitted = calibration.apply(judged, *calibration.fit(judged))
     np.testing.assert_allclose(fitted.confidences, 0.5, atol=0.01)

@@ -1,4 +1,4 @@
-"""The choice of the weight of pauses, on texts whose marks only pauses tell."""
+"""Tests the choice of the weight of pauses, with texts in which only pauses indicate marks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def make_text(reference, seconds, comma_log_odds):
 
 def test_punctuate_adds_a_mark_where_the_pause_outweighs_the_text():
     text = make_text("你好吗", [5.0, 0.4, 0.0], -1.5)
-    # 5 s count as 1 s. A mark always follows the last character.
+    # A pause of 5 s counts as 1 s. A mark always follows the last character.
     weights = {0.0: "你好吗，", 2.0: "你，好吗，", 6.0: "你，好，吗，"}
     for weight, expected in weights.items():
         settings = config_lib.DecodeConfig(pause_weight=weight, pause_offset=0.1)
         assert text.punctuate(settings) == expected
 
 
-def test_the_best_weight_finds_marks_that_the_text_does_not_tell():
+def test_the_best_weight_finds_marks_that_only_pauses_indicate():
     texts = [
         make_text("你好，吗好，", [0.05, 0.35, 0.05, 0.05], -0.5),
         make_text("你，好，", [0.3, 0.05], -0.5),
@@ -38,18 +38,14 @@ def test_the_best_weight_finds_marks_that_the_text_does_not_tell():
     assert [text.punctuate(result.settings) for text in texts] == [text.reference for text in texts]
 
 
-def test_pauses_that_tell_nothing_keep_weight_zero():
-    texts = [make_text("你，好吗。", [0.5, 0.5, 0.5], 0.0)._replace(scores=make_sure("你，好吗。"))]
+def test_useless_pauses_keep_weight_zero():
+    certain = 100 * np.eye(len(marks.MARKS), dtype=np.float32)[marks.split("你，好吗。")[1]]
+    texts = [make_text("你，好吗。", [0.5, 0.5, 0.5], 0.0)._replace(scores=certain)]
     result = pauses.choose_settings(config_lib.DecodeConfig(), texts)
     assert result.settings == config_lib.DecodeConfig() and result.f1 == result.f1_without == 1
     assert str(result) == (
         "F1 of ，。？ on 1 utterances: 100.0 % without pauses, 100.0 % with pause_weight 0, pause_offset 0 s"
     )
-
-
-def make_sure(text):
-    """Returns scores that are certain of the marks in the text."""
-    return 100 * np.eye(len(marks.MARKS), dtype=np.float32)[marks.split(text)[1]]
 
 
 def test_data_without_marks_are_refused():

@@ -1,4 +1,4 @@
-"""The picture of tune: its bars and lines have the values of the steps and of the bins."""
+"""Tests that the bars in the picture of tune show the values of the steps and of the bins."""
 
 from __future__ import annotations
 

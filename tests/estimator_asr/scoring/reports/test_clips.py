@@ -1,4 +1,4 @@
-"""Recordings in a report: levels, MP3 and spectrograms of synthetic audio."""
+"""Tests the recordings in a report with synthetic audio: levels, MP3 files and spectrograms."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ def sine(hertz, seconds=1.0, rate=16000, amplitude=1.0):
 
 @pytest.fixture
 def found(tmp_path):
-    samples = {
-        "loud": sine(1000, amplitude=1.0),
-        "quiet": sine(1000, amplitude=0.1),
-        "silent": np.zeros(16000),
-    }
+    samples = {"loud": sine(1000), "quiet": sine(1000, amplitude=0.1), "silent": np.zeros(16000)}
     for name, waveform in samples.items():
         soundfile.write(tmp_path / f"{name}.wav", waveform, 16000, subtype="FLOAT")
     (tmp_path / "damaged.wav").write_bytes(b"RIFF")
@@ -34,12 +30,8 @@ def found(tmp_path):
 
 
 def test_levels_are_in_dbfs(found):
-    levels = clips.measure_levels(found)
-    assert levels == {
-        "loud": pytest.approx(0.0, abs=0.01),
-        "quiet": pytest.approx(-20.0, abs=0.01),
-        "silent": -100.0,
-    }
+    expected = {"loud": 0.0, "quiet": -20.0, "silent": -100.0}
+    assert clips.measure_levels(found) == pytest.approx(expected, abs=0.01)
 
 
 def test_only_the_segment_of_a_recording_is_measured(tmp_path):
@@ -54,7 +46,7 @@ def test_embedded_recordings_can_be_played(found):
     kind, data = embedded["loud"]["url"].split(",")
     assert kind == "data:audio/mpeg;base64"
     samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
-    assert rate == 16000 and len(samples) == pytest.approx(16000, abs=2500)  # MP3 pads
+    assert rate == 16000 and len(samples) == pytest.approx(16000, abs=2500)  # MP3 adds padding
     strongest = np.argmax(np.abs(np.fft.rfft(samples[:16000])))
     assert strongest == pytest.approx(1000, abs=2)
     picture = base64.b64decode(embedded["loud"]["picture"])
@@ -70,7 +62,7 @@ def test_a_file_is_opened_once_for_all_its_segments(tmp_path, monkeypatch):
 
 
 def test_a_tone_is_one_row_of_the_spectrogram():
-    """2000 Hz lies in the row from 2000 to 2125 Hz or the one below; the first row is 8 kHz."""
+    """Each row covers 125 Hz; the first row ends at 8 kHz."""
     picture = clips.draw(sine(2060))
     assert picture.shape == (64, 63) and picture.dtype == np.uint8
     assert set(picture.argmax(axis=0)) == {64 - 1 - 2060 // 125}

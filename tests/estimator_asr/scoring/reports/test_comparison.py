@@ -1,9 +1,11 @@
-"""Comparison of reports: counts by hand, coverage of the interval, Holm's correction, every message."""
+"""Tests the comparison of reports: counts by hand, the interval's coverage, Holm's correction, errors."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -40,12 +42,11 @@ def test_comparison_has_rates_difference_and_tests(tmp_path):
     assert found.difference == pytest.approx(-0.1)
     low, high = found.confidence_interval
     assert -0.2 < low < -0.1 < high < 0
-    assert found.probability_of_improvement > 0.99  # all right utterances may be missing in a resample
+    assert found.probability_of_improvement > 0.99  # below 1, as a resample may lack all improved utterances
     assert found.mapsswe["num_segments"] == 40 and found.mapsswe["mean"] == 0.5
     assert found.mapsswe["z"] == pytest.approx(0.5 / (np.std([0, 1] * 20, ddof=1) / 40**0.5))
-    assert str(found).startswith(
-        f"token error rate: {good} 10.00 %, {bad} 20.00 %, difference -10.00 points (95 %"
-    )
+    said = f"token error rate: {good} 10.00 %, {bad} 20.00 %, difference -10.00 points (95 %"
+    assert str(found).startswith(said)
 
 
 def test_a_system_does_not_improve_on_itself(tmp_path):
@@ -57,7 +58,7 @@ def test_a_system_does_not_improve_on_itself(tmp_path):
 
 @pytest.mark.long
 def test_the_interval_covers_the_true_difference():
-    """250 sentences by 10 speakers with different rates: an interval over utterances would be too narrow."""
+    """The 10 speakers have different error rates, so resampling single utterances would be too narrow."""
     rng, covered, trials = np.random.default_rng(0), 0, 200
     for _ in range(trials):
         speakers = np.repeat(np.arange(10), 25)
@@ -73,11 +74,7 @@ def test_the_interval_covers_the_true_difference():
 def test_p_of_three_systems_is_corrected(tmp_path):
     reports = [make_report(tmp_path / name, each) for name, each in (("a", BAD), ("b", MIXED), ("c", GOOD))]
     found = comparison.compare(read(reports))
-    assert [(each.a, each.b) for each in found] == [
-        (reports[0], reports[1]),
-        (reports[0], reports[2]),
-        (reports[1], reports[2]),
-    ]
+    assert [(each.a, each.b) for each in found] == list(itertools.combinations(reports, 2))
     assert all(each.p_holm >= each.mapsswe["p"] for each in found)
 
 
@@ -96,41 +93,37 @@ def test_comparison_json_has_all_fields(tmp_path):
     assert saved == json.loads(json.dumps(dataclasses.asdict(found[0])))
 
 
-def test_reports_of_different_utterances_are_refused(tmp_path):
-    one = make_report(tmp_path / "a", BAD)
-    other = make_report(tmp_path / "b", BAD[:39])
+def refuse_different(one, other, example):
     with pytest.raises(errors.UserError) as refused:
         comparison.compare(read([one, other]))
     assert str(refused.value) == (
-        f"evaluate: --compare: {other} and {one} have different utterances or references, for example u39; "
-        "evaluate both on the same data and split"
+        f"evaluate: --compare: {other} and {one} have different utterances or references, for example "
+        f"{example}; evaluate both on the same data and split"
     )
 
 
+def test_reports_of_different_utterances_are_refused(tmp_path):
+    refuse_different(make_report(tmp_path / "a", BAD), make_report(tmp_path / "b", BAD[:39]), "u39")
+
+
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"utterance_id": "u"}', '{"scored": {"token_error_rate": []}}']
+    "content", [None, "", "{", "[]", '{"utterance_id": "u"}', '{"scored": {"token_error_rate": []}}']
 )
-def test_an_invalid_report_is_refused(tmp_path, content):
-    (tmp_path / "hypotheses.jsonl").write_text(content)
-    with pytest.raises(errors.UserError, match=r"^\S+: hypotheses.jsonl cannot be read \(.*evaluate again"):
-        comparison.compare(read([str(tmp_path), str(tmp_path)]))
-
-
-def test_a_missing_report_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="cannot be read .FileNotFoundError"):
-        comparison.compare(read([str(tmp_path / "none"), str(tmp_path)]))
+def test_a_missing_or_invalid_report_is_refused(tmp_path, content):
+    if content is not None:
+        (tmp_path / "hypotheses.jsonl").write_text(content)
+    reason = "FileNotFoundError" if content is None else ""
+    said = rf": hypotheses.jsonl cannot be read \({reason}.*evaluate again"
+    with pytest.raises(errors.UserError, match=rf"^\S+{said}"):
+        report.read(str(tmp_path))
 
 
 def test_reports_without_references_are_refused(tmp_path):
-    reports = []
-    for name in "ab":
-        scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "x")]
-        report.write(
-            scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path / name)
-        )
-        reports.append(str(tmp_path / name))
+    scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "x")]
+    report.write(scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path / "a"))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
     with pytest.raises(errors.UserError, match="all references in .* are empty; evaluate data that have "):
-        comparison.compare(read(reports))
+        comparison.compare(read([str(tmp_path / "a"), str(tmp_path / "b")]))
 
 
 def test_reports_without_a_common_measure_are_refused(tmp_path):
@@ -141,11 +134,10 @@ def test_reports_without_a_common_measure_are_refused(tmp_path):
 
 
 def make_marked_report(path, hypotheses, references=("你好，吗。",) * 40) -> str:
-    """Writes the report of a punctuation model on texts of two corpora."""
-    pairs = enumerate(zip(references, hypotheses))
+    """Writes a punctuation model's report on texts from two corpora."""
     texts = [
-        punctuation_scores.MarkedText(f"u{i:02d}", f"c{i % 2}", f"{i:02d}{r}", f"{i:02d}{h}")
-        for i, (r, h) in pairs
+        punctuation_scores.MarkedText(f"u{i:02d}", f"c{i % 2}", *(f"{i:02d}{text}" for text in pair))
+        for i, pair in enumerate(zip(references, hypotheses))
     ]
     path.mkdir()
     punctuation_report.write(texts, {"model": "PM"}, str(path))
@@ -156,7 +148,7 @@ RIGHT, HALF, NONE = "你好，吗。", "你好吗。", "你好？吗！"
 
 
 def test_the_f1_of_marks_is_compared_over_texts(tmp_path):
-    """A finds half of the marks in half of the texts, and B finds all of them."""
+    """A finds half of the marks in half of the texts, and B finds all marks."""
     a = make_marked_report(tmp_path / "a", [HALF, RIGHT] * 20)
     b = make_marked_report(tmp_path / "b", [RIGHT] * 40)
     (marks,) = comparison.compare(read([a, b]))
@@ -188,12 +180,7 @@ def test_equal_marks_do_not_differ_and_texts_without_them_have_no_interval(tmp_p
 def test_marked_texts_that_differ_are_refused(tmp_path):
     a = make_marked_report(tmp_path / "a", [RIGHT] * 40)
     b = make_marked_report(tmp_path / "b", [RIGHT] * 40, [HALF, *[RIGHT] * 39])
-    with pytest.raises(errors.UserError) as refused:
-        comparison.compare(read([a, b]))
-    assert str(refused.value) == (
-        f"evaluate: --compare: {b} and {a} have different utterances or references, for example u00; "
-        "evaluate both on the same data and split"
-    )
+    refuse_different(a, b, "u00")
     speech = make_report(tmp_path / "c", BAD)
     with pytest.raises(errors.UserError, match="the reports have no error rate in common\\. \\S+ has marks;"):
         comparison.compare(read([a, speech]))

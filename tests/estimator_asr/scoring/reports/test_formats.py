@@ -1,4 +1,4 @@
-"""Advice: sentences about the numbers in metrics.json."""
+"""Tests the advice in a report: sentences about the numbers in metrics.json."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ def values(counts, oracle=None):
         cause: {"errors": counts.get(cause, 0), "fraction": counts.get(cause, 0) / max(1, total)}
         for cause in attribution.CAUSES
     }
-    return {
-        "attribution": causes,
-        "floors": {} if oracle is None else {scored_split.N_BEST_ORACLE: {"errors": oracle}},
-    }
+    floors = {} if oracle is None else {scored_split.N_BEST_ORACLE: {"errors": oracle}}
+    return {"attribution": causes, "floors": floors}
 
 
 def test_advice_names_models_next_step_and_floors():

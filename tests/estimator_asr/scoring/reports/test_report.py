@@ -68,10 +68,8 @@ def make_marked(**changes):
 
 
 def test_marks_and_the_written_form_are_measured_beside_the_other_rates(tmp_path):
-    plain, metrics = (
-        report.write(split, str(tmp_path / name))
-        for name, split in (("plain", make_split()), ("marked", make_marked()))
-    )
+    plain = report.write(make_split(), str(tmp_path / "plain"))
+    metrics = report.write(make_marked(), str(tmp_path / "marked"))
     assert {name: metrics[name] for name in plain} == plain
     assert metrics.keys() - plain.keys() == {"marks", "written_form"}
     assert (metrics["written_form"]["errors"], metrics["written_form"]["reference_length"]) == (1, 3)
@@ -148,24 +146,26 @@ def test_older_report_is_replaced_and_other_files_are_left_alone(tmp_path):
     (tmp_path / "metrics.json").write_text("old")
     (tmp_path / "mine.txt").write_text("mine")
     report.write(make_split(), str(tmp_path))
-    names = "hypotheses.jsonl hypotheses.tsv metrics.json mine.txt report.html"
-    assert sorted(path.name for path in tmp_path.iterdir()) == names.split()
+    names = ["hypotheses.jsonl", "hypotheses.tsv", "metrics.json", "mine.txt", "report.html"]
+    assert sorted(os.listdir(tmp_path)) == names
     assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["num_utterances"] == 3
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 
+def score_tokens(*rows):
+    """Returns a split from rows with speaker, reference and hypothesis."""
+    scored = [utterances.score(utterances.TOKEN_ERROR_RATE, f"u{i}", *row) for i, row in enumerate(rows)]
+    return scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored})
+
+
 def test_report_without_any_reference_token_still_renders(tmp_path):
-    scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u", "s", "", "")]
-    split = scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored})
-    assert report.write(split, str(tmp_path))["token_error_rate"]["rate"] is None
+    metrics = report.write(score_tokens(("s", "", "")), str(tmp_path))
+    assert metrics["token_error_rate"]["rate"] is None
     assert "no reference" in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_unknown_speakers_are_reported(tmp_path):
-    scored = [
-        utterances.score(utterances.TOKEN_ERROR_RATE, f"u{i}", "s" * (i == 2), "a", "b") for i in range(3)
-    ]
-    metrics = report.write(scored_split.ScoredSplit({}, {utterances.TOKEN_ERROR_RATE: scored}), str(tmp_path))
+    metrics = report.write(score_tokens(*[("", "a", "b")] * 2, ("s", "a", "b")), str(tmp_path))
     assert (metrics["num_speakers"], metrics["num_utterances_of_unknown_speakers"]) == (1, 2)
     page = (tmp_path / "report.html").read_text("utf-8")
     said = "speaker unknown for 2 of 3 utterances, each of which counts as a separate speaker; if a few"
@@ -191,10 +191,8 @@ def test_an_older_report_stays_if_a_new_one_fails(tmp_path, monkeypatch):
         return write_text(path, text, **options)
 
     monkeypatch.setattr(pathlib.Path, "write_text", fill_up)
-    scored = [utterances.score(utterances.TOKEN_ERROR_RATE, "u9", "s", "a", "b")]
-    other = scored_split.ScoredSplit({"model": "another"}, {utterances.TOKEN_ERROR_RATE: scored})
     with pytest.raises(OSError, match="No space left"):
-        report.write(other, str(tmp_path))
+        report.write(score_tokens(("s", "a", "b")), str(tmp_path))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -220,9 +218,8 @@ def test_a_missing_output_directory_is_created(tmp_path):
 def test_a_directory_that_cannot_be_created_is_named(tmp_path, place, reason):
     (tmp_path / "file").write_text("")
     path = tmp_path / place
-    with pytest.raises(
-        errors.UserError, match=rf"^{path}: the report cannot be written \({reason}\); pass another"
-    ):
+    said = rf"^{path}: the report cannot be written \({reason}\); pass another"
+    with pytest.raises(errors.UserError, match=said):
         report.create_output_dir(str(path))
 
 
@@ -236,7 +233,7 @@ def test_a_full_disk_is_reported_before_the_work(tmp_path, monkeypatch):
 
 
 def test_names_that_are_not_utf_8_are_replaced(tmp_path):
-    """Python represents a path that is not UTF-8 by surrogates."""
+    """Python represents bytes that are not UTF-8 as surrogates."""
     split = dataclasses.replace(make_split(), facts={"model": "a\udc80"}, command="evaluate a\udc80")
     report.write(split, str(tmp_path))
     assert json.loads((tmp_path / "metrics.json").read_text("utf-8"))["model"] == "a?"
@@ -251,7 +248,7 @@ def make_item(character, start, end, confidence=0.5):
 
 
 def make_timed(*rows, measure=CHARACTERS):
-    """Returns a split from rows of id, speaker, reference and characters."""
+    """Returns a split from rows with id, speaker, reference and characters."""
     scored = [
         utterances.score(measure, name, speaker, reference, " ".join(each["character"] for each in items))
         for name, speaker, reference, items in rows
@@ -273,7 +270,7 @@ def make_timed(*rows, measure=CHARACTERS):
             "u1 1 0.480 0.040 你 0.952\nu1 1 1.200 0.040 好 0.500\nu2 1 0.040 0.040 天 0.500\n",
         ),
         (
-            utterances.TOKEN_ERROR_RATE,  # of an acoustic model
+            utterances.TOKEN_ERROR_RATE,  # from an acoustic model
             [("u", "s", "ni3 hao3", [make_item("ni3", 0, 0.04)])],
             "u 1 s 0.000 0.040 <O> ni3 hao3\n",
             "u 1 0.000 0.040 ni3 0.500\n",
@@ -284,7 +281,7 @@ def make_timed(*rows, measure=CHARACTERS):
             "u 1 s 0.000 1.080 <O> A B\n",
             "u 1 1.000 0.040 A 0.500\nu 1 1.040 0.040 B 0.500\n",
         ),
-        (CHARACTERS, [("u", "", "", [])], "u 1 unknown 0.000 0.001 <O>\n", ""),  # without tokens
+        (CHARACTERS, [("u", "", "", [])], "u 1 unknown 0.000 0.001 <O>\n", ""),  # no tokens
         (
             CHARACTERS,  # special characters of the formats are replaced
             [("u 1", "a b", "(好)", [make_item("{", 0, 0.04), make_item("<unk>", 0.04, 0.08)])],
@@ -308,7 +305,7 @@ def test_there_are_no_nist_files_without_times(outputs):
 def test_nist_files_of_an_older_report_are_removed(tmp_path):
     split = make_timed(("u", "s", "好", [make_item("好", 0, 0.04)]))
     report.write(split, str(tmp_path))
-    assert (tmp_path / "reference.stm").read_text("utf-8") == "u 1 s 0.000 0.040 <O> 好\n"
-    assert (tmp_path / "hypothesis.ctm").read_text("utf-8") == "u 1 0.000 0.040 好 0.500\n"
+    found = {path.name: path.read_text("utf-8") for path in tmp_path.glob("*tm")}
+    assert found == report.list_nist_files(split)
     report.write(dataclasses.replace(split, outputs=()), str(tmp_path))
     assert not list(tmp_path.glob("*tm"))

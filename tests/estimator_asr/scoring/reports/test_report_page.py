@@ -1,4 +1,4 @@
-"""report.html: its size for AISHELL-1's test set, and its tables, filters and players in a browser."""
+"""Tests the size of report.html, and in a browser its tables, filters and players."""
 
 from __future__ import annotations
 
@@ -26,19 +26,17 @@ CHOOSE = (
 ROWS = "document.querySelectorAll('#{} tbody tr').length"
 
 
-# Characters and their syllables; the first two of each row sound alike.
+# Pairs of characters that are homophones, and their syllables.
 _HOMOPHONES = (("是", "事", "shi4"), ("市", "式", "shi4"), ("他", "她", "ta1"), ("在", "再", "zai4"))
 _CHARACTERS = {text: row[2] for row in _HOMOPHONES for text in row[:2]}
 
 
-def make_split(
-    num_utterances: int, num_speakers: int = 20, wrong: float = 0.1, seed: int = 0
-) -> scored_split.ScoredSplit:
-    """Returns a split whose utterances have 8 to 20 characters, of which a part is wrong."""
-    rng = np.random.default_rng(seed)
+def make_split(num_utterances: int, wrong: float = 0.1) -> scored_split.ScoredSplit:
+    """Returns a split of 20 speakers; utterances have 8 to 20 characters, with error rate `wrong`."""
+    rng = np.random.default_rng(0)
     tokens, characters, outputs = [], [], []
     for index in range(num_utterances):
-        name, speaker = f"BAC009S{index:04d}W{index % 497:04d}", f"S{index % num_speakers:04d}"
+        name, speaker = f"BAC009S{index:04d}W{index % 497:04d}", f"S{index % 20:04d}"
         reference = rng.choice(list(_CHARACTERS), rng.integers(8, 21))
         hypothesis = np.where(rng.random(len(reference)) < wrong, rng.choice(list(_CHARACTERS)), reference)
         spoken = (" ".join(_CHARACTERS[text] for text in texts) for texts in (reference, hypothesis))
@@ -59,7 +57,7 @@ def read_data(path) -> dict:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A report of 120 utterances, two of which have recordings."""
+    """Writes a report of 120 utterances, two of which have recordings."""
     directory = tmp_path_factory.mktemp("report")
     split = make_split(120)
     worst = max(split.scored, key=lambda row: (row.edits.errors, -row.edits.reference_length))
@@ -221,8 +219,7 @@ def test_embedded_recordings_play(page):
 @pytest.mark.slow
 @in_a_browser
 def test_page_of_a_comparison_shows_the_differences(made, tmp_path):
-    other = make_split(120, wrong=0.05, seed=0)
-    report.write(other, str(tmp_path / "b"))
+    report.write(make_split(120, wrong=0.05), str(tmp_path / "b"))
     paths = [str(made[0] / "out"), str(tmp_path / "b")]
     reports = {path: report.read(path) for path in paths}
     comparison.write(comparison.compare(reports), reports, str(tmp_path))

@@ -1,4 +1,4 @@
-"""Floors: error rates that would remain if one part made no errors."""
+"""Tests the floors: the error rates that would remain if one part made no errors."""
 
 from __future__ import annotations
 
