@@ -31,7 +31,7 @@ def test_whole_recordings(tmp_path):
     found = [u for u in _list(corpus_trees.make_kaldi_corpus(tmp_path)) if u.split == "dev"]
     assert [(u.utterance_id, u.speaker, u.text, u.start_seconds, u.seconds) for u in found] == [
         ("d1", "s3", "好", 0.0, None),
-        ("d2", "s3", "", 0.0, None),  # left to the checks, as is the next
+        ("d2", "s3", "", 0.0, None),
         ("d3", "s4", "没有 录音", 0.0, None),
     ]
     assert [os.path.exists(u.audio) for u in found] == [True, True, False]
@@ -40,7 +40,7 @@ def test_whole_recordings(tmp_path):
 
 def test_a_data_directory_by_itself_is_train(tmp_path):
     found = _list(os.path.join(corpus_trees.make_kaldi_corpus(tmp_path), "dev"))
-    shutil.copytree(tmp_path / "train", tmp_path / "dev" / "test")  # what lies below it is not read
+    shutil.copytree(tmp_path / "train", tmp_path / "dev" / "test")  # not read
     assert _list(tmp_path / "dev") == found
     assert [(u.utterance_id, u.split) for u in found] == [("d1", "train"), ("d2", "train"), ("d3", "train")]
 
@@ -113,7 +113,7 @@ def test_splits_of_other_names(tmp_path):
         small_corpora.write_text(tmp_path / name / "wav.scp", f"{name} /in/a.wav\n")
         small_corpora.write_text(tmp_path / name / "text", f"{name} 好\n")
     assert [(u.utterance_id, u.split, u.speaker) for u in _list(tmp_path)] == [
-        ("Training", "train", ""),  # nor is there a utt2spk
+        ("Training", "train", ""),  # without utt2spk, the speaker is empty
         ("valid", "dev", ""),
         ("eval", "test", ""),
     ]
@@ -125,10 +125,8 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
     with open(tmp_path / "train" / name, encoding="utf-8") as file:
         first, *others = file.readlines()
     small_corpora.write_text(tmp_path / "train" / name, "".join([first, *others, first]))
-    key, line = first.split()[0], len(others) + 2
-    with pytest.raises(
-        errors.UserError, match=f"train/{name}: line {line}: the id {key} is a duplicate; remove one"
-    ):
+    message = f"line {len(others) + 2}: the id {first.split()[0]} is a duplicate; remove one"
+    with pytest.raises(errors.UserError, match=f"train/{name}: {message}"):
         _list(tmp_path)
 
 
@@ -142,9 +140,6 @@ def test_a_duplicate_key_is_refused(tmp_path, name):
         ("录音 0 1", "segment is '录音 0 1', expected a recording"),
         ("sw1 -0.5 1.0", "start is '-0.5', expected a number of seconds, 0 or more"),
         ("sw1 0.0 -2", "end is '-2', expected a number of seconds"),
-        ("sw1 nan 1.0", "start is 'nan', expected"),
-        ("sw1 0 inf", "end is 'inf', expected"),
-        (f"sw1 0 {'9' * 400}", "end is '9*', expected"),
         ("sw1 0.0 1.0 left", r"channel is 'left', expected A, B or a number"),
     ],
 )
@@ -172,10 +167,8 @@ def test_times_in_exponent_notation_are_read(tmp_path):
 
 
 def test_incomplete_directories_are_refused(tmp_path):
-    with pytest.raises(
-        errors.UserError,
-        match=r"found no wav.scp here or in train, dev or test \(or valid, .* pass a Kaldi data",
-    ):
+    message = r"found no wav.scp here or in train, dev or test \(or valid, .* pass a Kaldi data"
+    with pytest.raises(errors.UserError, match=message):
         _list(tmp_path)
     corpus_trees.make_kaldi_corpus(tmp_path)
     os.remove(tmp_path / "train" / "text")

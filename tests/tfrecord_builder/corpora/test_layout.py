@@ -12,9 +12,9 @@ def test_require(tmp_path):
     (tmp_path / "wav").mkdir()
     small_corpora.write_text(tmp_path / "text", "")
     layout.require(str(tmp_path), ("wav", "text"), "NAME", "pass it")
-    with pytest.raises(errors.UserError) as error:
+    message = f"^{tmp_path}: found no train or dev, but NAME has wav, train and dev; pass it.$"
+    with pytest.raises(errors.UserError, match=message):
         layout.require(str(tmp_path), ("wav", "train", "dev"), "NAME", "pass it")
-    assert str(error.value) == f"{tmp_path}: found no train or dev, but NAME has wav, train and dev; pass it."
 
 
 def test_recordings_in_order_without_hidden_ones(tmp_path):
@@ -43,7 +43,7 @@ def test_a_path_with_backslashes(tmp_path):
     resolve = functools.partial(layout.resolve, str(tmp_path))
     assert resolve("音频\\a.wav") == str(tmp_path / "音频" / "a.wav")
     assert resolve(".\\音频\\missing.wav") == f"{tmp_path}/./音频/missing.wav"
-    assert resolve("odd\\b.wav") == str(tmp_path / "odd\\b.wav")  # a file of that name
+    assert resolve("odd\\b.wav") == str(tmp_path / "odd\\b.wav")  # a file with this name exists
     small_corpora.write_text(tmp_path / "lists" / "train.tsv", "")
     assert layout.resolve(str(tmp_path / "lists"), "音频\\a.wav") == str(tmp_path / "音频" / "a.wav")
 
@@ -56,45 +56,35 @@ def test_a_path_relative_to_where_the_recipe_ran(tmp_path):
     assert resolve("data/wav/a.wav") == str(tmp_path / "egs" / "data" / "wav" / "a.wav")  # the nearest
     assert resolve("download/b.wav") == str(tmp_path / "egs" / "download" / "b.wav")
     assert resolve("download/c.wav") == str(directory / "download" / "c.wav")
-    assert resolve("c.wav") == str(directory / "c.wav")  # above lie other corpora
+    assert resolve("c.wav") == str(directory / "c.wav")  # bare names are not searched for in parents
     small_corpora.write_text(directory / "data" / "wav" / "a.wav", "")
     assert resolve("data/wav/a.wav") == str(directory / "data" / "wav" / "a.wav")
 
 
 def test_the_parent_directory_of_a_path_is_logged(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(layout, "_MAX_NOTES", 1000)  # of the whole process
+    monkeypatch.setattr(layout, "_MAX_NOTES", 1000)  # other tests in this process log notes too
     small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
     layout.resolve(str(tmp_path / "data"), "wav/a.wav")
     assert caplog.messages == [f"{tmp_path}/data: wav/a.wav is read from {tmp_path}"]
 
 
 def test_named_splits_are_in_the_order_of_the_splits():
-    names = ["dev", "eval", "notes", "train", "valid"]
-    assert layout.named_splits(names) == [
-        ("train", "train"),
-        ("dev", "dev"),
-        ("dev", "valid"),
-        ("test", "eval"),
-    ]
+    found = layout.named_splits(["dev", "eval", "notes", "train", "valid"])
+    assert found == [("train", "train"), ("dev", "dev"), ("dev", "valid"), ("test", "eval")]
     assert layout.named_splits(["Train.tsv", "dev.csv", "train"], ".tsv") == [("train", "Train.tsv")]
 
 
 @pytest.mark.parametrize(
-    ("name", "split"),
+    ("names", "split"),
     [
-        ("dev-clean.csv", "dev"),
-        ("ASR_train.csv", "train"),
-        ("train_dev.csv", None),
-        ("trained.csv", None),
-        ("data.list", None),
-        ("训练集.csv", "train"),
+        ("ASR_train.csv 训练集.csv", "train"),
+        ("dev-clean.csv clips验证.csv", "dev"),
         ("普通话_测试_2.csv", "test"),
-        ("clips验证.csv", "dev"),
-        ("训练测试.csv", None),
+        ("train_dev.csv trained.csv data.list 训练测试.csv", None),
     ],
 )
-def test_a_split_is_found_among_the_words_of_a_name(name, split):
-    assert layout.split_in(name) == split
+def test_a_split_is_found_among_the_words_of_a_name(names, split):
+    assert [name for name in names.split() if layout.split_in(name) != split] == []
 
 
 def test_an_unknown_split_is_refused_with_all_names():
@@ -107,32 +97,13 @@ def test_an_unknown_split_is_refused_with_all_names():
 
 
 @pytest.mark.parametrize(
-    ("name", "split"),
+    ("names", "split"),
     [
-        ("train", "train"),
-        ("Train", "train"),
-        ("training", "train"),
-        ("dev", "dev"),
-        ("valid", "dev"),
-        ("validation", "dev"),
-        ("VAL", "dev"),
-        ("devel", "dev"),
-        (" Development ", "dev"),
-        ("test", "test"),
-        ("eval", "test"),
-        ("Evaluation", "test"),
-        ("testing", "test"),
-        ("训练", "train"),
-        ("训练集", "train"),
-        ("验证", "dev"),
-        (" 开发集", "dev"),
-        ("测试", "test"),
-        ("评估集", "test"),
-        ("训练数据", None),
-        ("validated", None),
-        ("train-clean-100", None),
-        ("", None),
+        ("train,Train,training,训练,训练集", "train"),
+        ("dev,valid,validation,VAL,devel, Development ,验证, 开发集", "dev"),
+        ("test,eval,Evaluation,testing,测试,评估集", "test"),
+        ("训练数据,validated,train-clean-100,", None),
     ],
 )
-def test_names_of_splits_in_any_case(name, split):
-    assert layout.split_of(name) == split
+def test_names_of_splits_in_any_case(names, split):
+    assert [name for name in names.split(",") if layout.split_of(name) != split] == []

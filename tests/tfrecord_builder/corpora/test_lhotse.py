@@ -10,6 +10,10 @@ from tfrecord_builder.data import schema
 
 NO_RECORDING = "Lhotse cut or supervision has no recording with audio sources"
 SOME_CHANNELS = "Lhotse cut selects several but not all channels in a file (supported: one or all)"
+NO_SUCH_CHANNEL = "Lhotse supervision names a channel that its cut does not have"
+OUTSIDE = "Lhotse supervision is not within its cut, or has invalid times"
+TRANSFORMS = "(supported: Speed, Volume, Resample)"
+SOURCES = "(supported: a file or a command that only decodes one)"
 
 
 def _list(corpus_dir):
@@ -34,8 +38,9 @@ def _source(path, channels=(0,), kind="file"):
     return {"type": kind, "channels": list(channels), "source": path}
 
 
-def _transform(name, factor):
-    return {"name": name, "kwargs": {"factor": factor}}
+def _transformed(**factors):
+    """Returns a recording with a transform for each factor."""
+    return _recording(transforms=[{"name": name, "kwargs": {"factor": factors[name]}} for name in factors])
 
 
 def test_cuts(tmp_path):
@@ -69,32 +74,26 @@ def test_file_names_determine_the_split(tmp_path, name, split):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "problem"),
     [
-        (
-            "aishell_cuts_train_raw.jsonl.gz",
-            ": found aishell_cuts_train_raw.jsonl.gz, {accepted}; rename the manifests, or pass",
-        ),
-        ("cuts.000000.jsonl.gz", ": found cuts.000000.jsonl.gz, {accepted}"),
-        ("README.txt", ": found no Lhotse manifests, {accepted}"),
-        (
-            "aishell_supervisions_train.jsonl.gz",
-            ": found aishell_supervisions_train.jsonl.gz, {accepted}; rename the manifests, or pass",
-        ),
+        ("aishell_cuts_train_raw.jsonl.gz", ": found aishell_cuts_train_raw.jsonl.gz, "),
+        ("cuts.000000.jsonl.gz", ": found cuts.000000.jsonl.gz, "),
+        ("README.txt", ": found no Lhotse manifests, "),
+        ("aishell_supervisions_train.jsonl.gz", ": found aishell_supervisions_train.jsonl.gz, "),
         (
             "recordings_train.jsonl.gz",
-            "/recordings_train.jsonl.gz: the supervisions file .*/supervisions_train.jsonl.gz is missing; "
-            "{accepted}",
+            "/recordings_train.jsonl.gz: the supervisions file .*/supervisions_train.jsonl.gz is missing; ",
         ),
     ],
 )
-def test_directories_without_cuts(tmp_path, name, message):
+def test_directories_without_cuts(tmp_path, name, problem):
     corpus_trees.write_gzip(tmp_path / name, corpus_trees.to_lines([corpus_trees.make_cut()]))
     accepted = (
         r"expected cuts_train.jsonl.gz, train.jsonl.gz or cuts.jsonl.gz, or recordings_train.jsonl.gz with "
-        r"supervisions_train.jsonl.gz \(and dev, test; also .jsonl, .json\)"
+        r"supervisions_train.jsonl.gz \(and dev, test; also .jsonl, .json\); "
     )
-    with pytest.raises(errors.UserError, match=message.format(accepted=accepted)):
+    remedy = "copy or rename the file" if "missing" in problem else "rename the manifests, or pass"
+    with pytest.raises(errors.UserError, match=problem + accepted + remedy):
         _list(tmp_path)
 
 
@@ -103,9 +102,8 @@ def test_cuts_without_a_split_among_others_with_one(tmp_path, caplog):
         cut = corpus_trees.make_cut(id=name)
         corpus_trees.write_gzip(tmp_path / name, corpus_trees.to_lines([cut]))
     assert [u.utterance_id for u in _list(tmp_path)] == ["cuts_dev.jsonl.gz"]
-    assert (
-        "unknown files: cuts.jsonl.gz, cuts_train_raw.jsonl.gz, musan_cuts.jsonl.gz; expected" in caplog.text
-    )
+    others = "cuts.jsonl.gz, cuts_train_raw.jsonl.gz, musan_cuts.jsonl.gz"
+    assert f"unknown files: {others}; expected" in caplog.text
 
 
 def test_recordings_with_supervisions(tmp_path):
@@ -128,13 +126,12 @@ def test_recordings_with_supervisions(tmp_path):
 
 
 def test_a_source_is_relative_to_the_manifest_or_a_parent_directory(tmp_path):
+    directory = tmp_path / "data" / "fbank"
     small_corpora.write_text(tmp_path / "wav" / "a.wav", "")
-    corpus_trees.write_gzip(
-        tmp_path / "data" / "fbank" / "cuts_train.jsonl.gz", corpus_trees.to_lines([corpus_trees.make_cut()])
-    )
-    assert _list(tmp_path / "data" / "fbank")[0].audio == str(tmp_path / "wav" / "a.wav")
-    small_corpora.write_text(tmp_path / "data" / "fbank" / "wav" / "a.wav", "")
-    assert _list(tmp_path / "data" / "fbank")[0].audio == str(tmp_path / "data" / "fbank" / "wav" / "a.wav")
+    _write(directory, corpus_trees.make_cut())
+    assert _list(directory)[0].audio == str(tmp_path / "wav" / "a.wav")
+    small_corpora.write_text(directory / "wav" / "a.wav", "")
+    assert _list(directory)[0].audio == str(directory / "wav" / "a.wav")
 
 
 def test_a_missing_source_is_relative_to_the_manifest(tmp_path):
@@ -145,19 +142,9 @@ def test_a_missing_source_is_relative_to_the_manifest(tmp_path):
 def test_a_channel_is_an_index_within_its_file(tmp_path):
     sources = [_source("/in/front.wav", [0, 1]), _source("/in/back.wav", [2, 3])]
     recording = _recording(sources=sources)
-    changes = [
-        dict(channel=3),
-        dict(channel=[2]),
-        dict(channel=[3, 2]),
-        dict(channel=[0, 1, 2, 3]),
-        dict(channel=4),
-    ]
-    found = [_list_one(tmp_path, recording=recording, supervisions=[], **each) for each in changes]
-    assert [(u.audio, u.channel) for u in found[:3]] == [
-        ("/in/back.wav", 1),
-        ("/in/back.wav", 0),
-        ("/in/back.wav", None),
-    ]
+    channels = (3, [2], [3, 2], [0, 1, 2, 3], 4)
+    found = [_list_one(tmp_path, recording=recording, supervisions=[], channel=each) for each in channels]
+    assert [(u.audio, u.channel) for u in found[:3]] == [("/in/back.wav", each) for each in (1, 0, None)]
     assert [u.problem for u in found] == ["", "", "", SOME_CHANNELS, SOME_CHANNELS]
 
 
@@ -169,14 +156,7 @@ def test_a_supervision_that_names_a_channel(tmp_path):
     _write(tmp_path, corpus_trees.make_cut(supervisions=supervisions, **changes))
     found = _list(tmp_path)
     assert [u.channel for u in found] == [None, 1, 0, None, None, None]
-    assert [u.problem for u in found] == [
-        "",
-        "",
-        "",
-        "",
-        "Lhotse supervision names a channel that its cut does not have",
-        "",
-    ]
+    assert [u.problem for u in found] == ["", "", "", "", NO_SUCH_CHANNEL, ""]
 
 
 @pytest.mark.parametrize(
@@ -193,12 +173,12 @@ def test_a_supervision_that_names_a_channel(tmp_path):
     ],
 )
 def test_a_supervision_of_a_part_of_the_cut(tmp_path, times, part):
-    """The cut is from 0.25 s to 0.75 s of its recording."""
+    """The cut lasts from 0.25 s to 0.75 s of its recording."""
     found = _list_one(tmp_path, supervisions=[{"id": "a", "text": "你好", **times}])
     if part:
         assert (found.start_seconds, found.seconds, found.problem) == (*part, "")
     else:
-        assert found.problem == "Lhotse supervision is not within its cut, or has invalid times"
+        assert found.problem == OUTSIDE
 
 
 def test_each_supervision_is_an_utterance(tmp_path):
@@ -216,13 +196,8 @@ def test_a_padded_cut_is_read_without_its_padding(tmp_path):
     mono = {"cut": corpus_trees.make_cut(id="inner"), "type": "MonoCut"}
     _write(tmp_path, {"id": "padded", "type": "MixedCut", "tracks": [mono, pad]})
     (found,) = _list(tmp_path)
-    assert (found.utterance_id, found.text, found.start_seconds, found.seconds) == (
-        "padded",
-        "你好",
-        0.25,
-        0.5,
-    )
-    assert found.problem == ""
+    assert (found.utterance_id, found.text, found.problem) == ("padded", "你好", "")
+    assert (found.start_seconds, found.seconds) == (0.25, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -232,20 +207,14 @@ def test_a_mixture_is_rejected(tmp_path, changes):
     mono = {"cut": corpus_trees.make_cut(id="inner"), "type": "MonoCut"}
     _write(tmp_path, {"id": "mixed", "type": "MixedCut", "tracks": [mono], **changes})
     (found,) = _list(tmp_path)
-    assert (found.utterance_id, found.problem, found.audio) == (
-        "mixed",
-        "Lhotse MixedCut of several sounds (supported: MonoCut, MultiCut, padded cuts)",
-        str(tmp_path / "cuts_train.jsonl.gz"),
-    )
+    assert (found.utterance_id, found.audio) == ("mixed", str(tmp_path / "cuts_train.jsonl.gz"))
+    assert found.problem == "Lhotse MixedCut of several sounds (supported: MonoCut, MultiCut, padded cuts)"
 
 
 def test_speed_and_volume(tmp_path):
-    transforms = [
-        {"name": "Resample", "kwargs": {"source_sampling_rate": 8000, "target_sampling_rate": 16000}},
-        {"name": "Speed", "kwargs": {"factor": 1.25}},
-        {"name": "Volume", "kwargs": {"factor": 10}},
-    ]
-    found = _list_one(tmp_path, recording=_recording(transforms=transforms))
+    recording = _transformed(Speed=1.25, Volume=10)
+    recording["transforms"].append({"name": "Resample", "kwargs": {"target_sampling_rate": 16000}})
+    found = _list_one(tmp_path, recording=recording)
     assert (found.start_seconds, found.seconds, found.speed, found.problem) == (0.3125, 0.625, 1.25, "")
     assert found.volume_db == pytest.approx(20.0)
 
@@ -265,51 +234,40 @@ def test_the_file_of_a_decoding_command_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("recording", "problem"),
+    [
+        (None, NO_RECORDING),
+        (_transformed(Tempo=0.9), f"Lhotse transform 'Tempo' {TRANSFORMS}"),
+        (_transformed(变速=0.9), f"Lhotse transform '变速' {TRANSFORMS}"),
+        (_recording(transforms=[{}]), f"Lhotse transform None {TRANSFORMS}"),
+        (_transformed(Speed=3), "Lhotse transform Speed has a factor outside 0.5 to 2"),
+        (_transformed(Volume=0), "Lhotse transform Volume has a factor outside 0.001 to 1000"),
+        (_transformed(Volume=None), "Lhotse transform Volume has a factor outside 0.001 to 1000"),
+        (
+            _recording(sources=[_source("cat a.wav b.wav", kind="command")]),
+            f"Lhotse audio source of type 'command' {SOURCES}",
+        ),
+        (
+            _recording(sources=[_source("UklGRg==", kind="memory")]),
+            f"Lhotse audio source of type 'memory' {SOURCES}",
+        ),
+        (_recording(sources=[]), SOME_CHANNELS),
+    ],
+)
+def test_cuts_with_an_unsupported_recording_are_rejected(tmp_path, recording, problem):
+    assert _list_one(tmp_path, recording=recording).problem == problem
+
+
+@pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        (
-            dict(type="PaddingCut", recording=None),
-            "Lhotse cut or supervision has no recording with audio sources",
-        ),
-        (
-            dict(recording=_recording(transforms=[_transform("Tempo", 0.9)])),
-            "Lhotse transform 'Tempo' (supported: Speed, Volume, Resample)",
-        ),
-        (
-            dict(recording=_recording(transforms=[_transform("变速", 0.9)])),
-            "Lhotse transform '变速' (supported: Speed, Volume, Resample)",
-        ),
-        (
-            dict(recording=_recording(transforms=[{}])),
-            "Lhotse transform None (supported: Speed, Volume, Resample)",
-        ),
-        (
-            dict(recording=_recording(transforms=[_transform("Speed", 3)])),
-            "Lhotse transform Speed has a factor outside 0.5 to 2",
-        ),
-        (
-            dict(recording=_recording(transforms=[_transform("Volume", 0)])),
-            "Lhotse transform Volume has a factor outside 0.001 to 1000",
-        ),
-        (
-            dict(recording=_recording(transforms=[_transform("Volume", None)])),
-            "Lhotse transform Volume has a factor outside 0.001 to 1000",
-        ),
-        (
-            dict(recording=_recording(sources=[_source("cat a.wav b.wav", kind="command")])),
-            "Lhotse audio source of type 'command' (supported: a file or a command that only decodes one)",
-        ),
-        (
-            dict(recording=_recording(sources=[_source("UklGRg==", kind="memory")])),
-            "Lhotse audio source of type 'memory' (supported: a file or a command that only decodes one)",
-        ),
-        (dict(start=-1), "Lhotse supervision is not within its cut, or has invalid times"),
-        (dict(recording=_recording(sources=[])), SOME_CHANNELS),
+        (dict(type="PaddingCut", recording=None), NO_RECORDING),
+        (dict(start=-1), OUTSIDE),
         (dict(channel=1, supervisions=[]), SOME_CHANNELS),
         (dict(channel=[], supervisions=[]), SOME_CHANNELS),
     ],
 )
-def test_cuts_that_are_rejected(tmp_path, changes, problem):
+def test_other_cuts_that_are_rejected(tmp_path, changes, problem):
     assert _list_one(tmp_path, **changes).problem == problem
 
 
@@ -321,10 +279,7 @@ def test_cuts_that_are_rejected(tmp_path, changes, problem):
         (dict(id=None), "id is missing, expected text"),
         (dict(type="MixedCut"), "not a valid Lhotse cut .*KeyError.'tracks'."),
         (dict(duration="x"), "not a valid Lhotse cut .*ValueError"),
-        (
-            dict(recording=_recording(sources=[{"type": "file", "source": "a.wav"}])),
-            "not .*KeyError.'channels'.",
-        ),
+        (dict(recording=_recording(sources=[{"type": "file"}])), "not .*KeyError.'channels'."),
         (dict(recording=_recording(sources=[{"type": "file", "channels": [0]}])), "not .*KeyError.'source'."),
     ],
 )
@@ -335,14 +290,12 @@ def test_cuts_that_are_refused(tmp_path, changes, message):
 
 
 def test_a_build_rejects_an_unsupported_cut(tmp_path):
-    """The others are built, one at the speed and volume of its transforms."""
-    changed = _recording(transforms=[_transform("Speed", 0.8), _transform("Volume", 2.0)])
+    """The build writes the other cuts, one of them with the speed and volume of its transforms."""
+    slow = dict(id="slow", start=0.0, duration=1.25, supervisions=[{"text": "谢谢"}])
     cuts = [
         corpus_trees.make_cut(),
-        corpus_trees.make_cut(
-            id="slow", start=0.0, duration=1.25, supervisions=[{"text": "谢谢"}], recording=changed
-        ),
-        corpus_trees.make_cut(id="tempo", recording=_recording(transforms=[_transform("Tempo", 0.9)])),
+        corpus_trees.make_cut(**slow, recording=_transformed(Speed=0.8, Volume=2.0)),
+        corpus_trees.make_cut(id="tempo", recording=_transformed(Tempo=0.9)),
     ]
     corpus_dir = corpus_trees.tree(tmp_path / "corpus", {}, ("wav/a.wav",))
     corpus_trees.write_gzip(f"{corpus_dir}/cuts_train.jsonl.gz", corpus_trees.to_lines(cuts))
@@ -363,5 +316,5 @@ def test_a_build_rejects_an_unsupported_cut(tmp_path):
     assert num_frames == {"a-0": 48, "slow": 123}  # 0.5 s and 1.25 s
     rejected = (tmp_path / "out" / "rejected.tsv").read_text(encoding="utf-8").splitlines()[1:]
     assert [line.split("\t")[:3] for line in rejected] == [
-        ["tempo", "train", "Lhotse transform 'Tempo' (supported: Speed, Volume, Resample)"]
+        ["tempo", "train", f"Lhotse transform 'Tempo' {TRANSFORMS}"]
     ]

@@ -1,4 +1,4 @@
-"""Manifests that Lhotse itself writes: what is read of them sounds as what Lhotse loads."""
+"""Audio read through manifests that Lhotse has written equals the audio that Lhotse loads."""
 
 import importlib.util
 import json
@@ -24,7 +24,7 @@ RATE = 16000
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """In a process of its own, which PyTorch is loaded into."""
+    """Manifests and audio, written in a separate process because Lhotse loads PyTorch."""
     directory = tmp_path_factory.mktemp("lhotse") / "written"
     directory.mkdir()
     script = paths.script("written_by_lhotse.py")
@@ -37,7 +37,7 @@ def _list(directory):
 
 
 def _check_sounds(found, expected):
-    """Compares samples; where the speed is changed, two resamplers do not agree to the last bit."""
+    """Compares samples; if the speed is changed, the two resamplers differ slightly."""
     waveform = shard_writer.read_waveform(found, RATE, max_seconds=10.0)
     waveform = effects.apply(waveform, RATE, copies.Variant(speed=found.speed, volume_db=found.volume_db))
     assert len(waveform) == pytest.approx(len(expected), abs=2)
@@ -50,25 +50,12 @@ def _check_sounds(found, expected):
 def test_audio_of_cuts_equals_that_of_lhotse(written):
     found = _list(written / "cuts")
     with np.load(written / "audio.npz") as expected:
-        names = [
-            "plain",
-            "right",
-            "both",
-            "plain_sp0.9",
-            "plain_vp0.125",
-            "fast-loud",
-            "part",
-            "slow-part",
-            "turns-x",
-            "turns-y",
-            "sides-l",
-            "sides-r",
-            "padded",
-            "low",
-            "piped",
-        ]
-        assert [name for name, each in found.items() if not each.problem] == names
-        for name in names:
+        names = (
+            "plain right both plain_sp0.9 plain_vp0.125 fast-loud part slow-part turns-x turns-y sides-l "
+            "sides-r padded low piped"
+        )
+        assert [name for name, each in found.items() if not each.problem] == names.split()
+        for name in names.split():
             _check_sounds(found[name], expected[name])
     assert (found["turns-y"].text, found["plain_sp0.9"].speaker) == ("谢谢", "s1")
 
@@ -95,14 +82,9 @@ def test_a_json_list_reads_as_the_lines(written):
 
 def test_audio_of_recordings_with_supervisions_equals_that_of_lhotse(written):
     found = _list(written / "pairs")
-    assert {name: each.split for name, each in found.items()} == {
-        "m-1": "dev",
-        "s-1": "dev",
-        "s-2": "dev",
-        "m-1_sp0.9": "train",
-        "s-1_sp0.9": "train",
-        "s-2_sp0.9": "train",
-    }
+    names = ("m-1", "s-1", "s-2")
+    splits = {**dict.fromkeys(names, "dev"), **{f"{name}_sp0.9": "train" for name in names}}
+    assert {name: each.split for name, each in found.items()} == splits
     with np.load(written / "audio.npz") as expected:
         for name, each in found.items():
             assert each.problem == ""

@@ -1,4 +1,4 @@
-"""Texts with marks are cut into pieces, and what is unknown is left out."""
+"""Texts with punctuation marks are cut into pieces; parts whose marks are unknown are left out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_pieces_cover_the_text_and_run_across_paragraphs():
     assert all(9 < len(piece) < 210 for piece in pieces[:-1])
     assert any(piece.count("。第") > 1 for piece in pieces)
     is_sentence = [piece.endswith("。") for piece in pieces]
-    assert 0.4 < sum(is_sentence) / len(pieces) < 0.8  # half of them, and a few by chance
+    assert 0.4 < sum(is_sentence) / len(pieces) < 0.8  # half of the pieces, and a few others by chance
 
 
 def test_pieces_never_end_inside_a_number_or_a_word():
@@ -47,7 +47,7 @@ def test_pieces_never_end_inside_a_number_or_a_word():
 
 
 class Length(random.Random):
-    """Chooses pieces of a given length, which do not end with a sentence."""
+    """Makes `cut` choose pieces of a given length that do not end with a sentence."""
 
     def __init__(self, length: int):
         super().__init__()
@@ -71,7 +71,7 @@ def test_the_same_text_is_cut_in_the_same_way():
     assert _cut(*SENTENCES) == _cut(*SENTENCES) != _cut(*SENTENCES, seed=2)
 
 
-def test_nothing_is_said_about_the_mark_after_an_unmarked_end():
+def test_the_last_character_of_a_paragraph_without_a_final_mark_is_left_out():
     assert _cut("很好，喜欢", "第二段。", "第三段，") == ["很好，喜", "第二段。第三段，"]
     assert _cut("（很好，喜欢）", "第二段。”") == ["（很好，喜", "第二段。”"]
 

@@ -23,7 +23,7 @@ from tfrecord_builder.corpora import segments
         ({"start": "2", "end": "1", "channel": "0"}, segments.Segment(channel=0, problem=segments.EMPTY)),
         ({"duration": "0"}, segments.Segment(problem=segments.EMPTY)),
         ({"seconds": "9", "note": "x"}, segments.Segment()),
-        # SpeechBrain: the duration tells how many samples a second has.
+        # SpeechBrain: stop and duration imply the sample rate.
         ({"start": "12000", "stop": "32000", "duration": "2.5"}, segments.Segment(1.5, 2.5)),
         ({"start": "12000", "stop": "32000", "duration": "10"}, segments.Segment(problem=segments.SAMPLES)),
         ({"start": "12000", "stop": "32000"}, segments.Segment(problem=segments.SAMPLES)),
@@ -39,24 +39,19 @@ def test_segments(row, segment):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"start": "-1"},
-            "a.tsv: line 2: start is '-1', expected a number of seconds, 0 or more; fix the line",
-        ),
+        ({"start": "-1"}, "start is '-1', expected a number of seconds, 0 or more; fix the line"),
         ({"end": "nan"}, "end is 'nan', expected a number of seconds"),
         ({"duration": "inf"}, "duration is 'inf', expected"),
+        ({"end": "9" * 400}, "end is '9*', expected"),
         ({"duration": "1,5"}, "duration is '1,5', expected"),
         (
             {"start": "1", "end": "3", "duration": "3"},
-            "line 2: start 1, end 3 and duration 3 contradict each other: end must be start . duration",
+            "start 1, end 3 and duration 3 contradict each other: end must be start . duration",
         ),
-        (
-            {"channel": "left"},
-            r"line 2: channel is 'left', expected A, B or a number \(the first is 0\); fix the line",
-        ),
+        ({"channel": "left"}, r"channel is 'left', expected A, B or a number \(the first is 0\); fix the"),
         ({"channel": "-1"}, "channel is '-1', expected"),
     ],
 )
-def test_rows_that_contradict_themselves_are_refused(row, message):
-    with pytest.raises(errors.UserError, match=message):
+def test_invalid_values_are_refused(row, message):
+    with pytest.raises(errors.UserError, match=f"^a.tsv: line 2: {message}"):
         segments.read("a.tsv: line 2", row)

@@ -67,7 +67,7 @@ def test_damaged_utf_8_never_becomes_wrong_chinese(place):
     assert text_files.find_encoding(io.BytesIO(content)) is None
 
 
-def test_a_character_across_the_blocks_that_are_read(monkeypatch):
+def test_a_character_that_is_read_in_two_blocks(monkeypatch):
     monkeypatch.setattr(text_files, "_BLOCK_BYTES", 2)
     assert text_files.find_encoding(io.BytesIO("今天天气".encode())) == "utf-8-sig"
     assert text_files.find_encoding(io.BytesIO("今天天气".encode()[:-1])) is None
@@ -102,7 +102,7 @@ def test_the_first_byte_of_another_encoding_is_named(tmp_path):
 
 @pytest.mark.parametrize(("encoding", "name"), [("utf-16", "UTF-16"), ("gbk", "GB18030"), ("utf-8-sig", "")])
 def test_an_encoding_other_than_utf_8_is_logged(tmp_path, encoding, name, caplog, monkeypatch):
-    monkeypatch.setattr(text_files, "_MAX_NOTES", 1000)  # of the whole process
+    monkeypatch.setattr(text_files, "_MAX_NOTES", 1000)  # other tests in this process log warnings too
     (tmp_path / "a.tsv").write_bytes("u1\t你好\r\nu2\t今天天气很好\r\n".encode(encoding))
     assert _read(tmp_path / "a.tsv") == ["u1\t你好", "u2\t今天天气很好"]
     assert (f"a.tsv is read as {name}" in caplog.text) == bool(name)

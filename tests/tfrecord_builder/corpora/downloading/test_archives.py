@@ -5,20 +5,13 @@ from tfrecord_builder.corpora.downloading import archives
 OFFERED = {name: corpus for name, corpus in archives.CORPORA.items() if not corpus.unavailable}
 
 
-def test_the_openly_licensed_corpora_have_their_number_of_openslr():
-    assert {name: corpus.number for name, corpus in OFFERED.items()} == {
-        "aishell1": 33,
-        "aishell3": 93,
-        "librispeech": 12,
-        "magicdata": 68,
-        "primewords": 47,
-        "st_cmds": 38,
-        "thchs30": 18,
-    }
+def test_the_openly_licensed_corpora_have_their_openslr_number():
+    numbers = {"aishell1": 33, "aishell3": 93, "librispeech": 12, "magicdata": 68, "primewords": 47}
+    assert {name: each.number for name, each in OFFERED.items()} == {**numbers, "st_cmds": 38, "thchs30": 18}
     assert sorted(set(archives.CORPORA) - set(OFFERED)) == ["aidatatang_200zh", "common_voice"]
 
 
-def test_every_archive_has_a_size_and_a_sum_of_its_own():
+def test_every_archive_has_its_own_size_and_md5_sum():
     every = [archive for corpus in archives.CORPORA.values() for archive in corpus.archives]
     assert all(re.fullmatch(r"[0-9a-f]{32}", archive.md5) for archive in every)
     assert len({archive.md5 for archive in every}) == len({archive.num_bytes for archive in every}) == 16
@@ -26,7 +19,7 @@ def test_every_archive_has_a_size_and_a_sum_of_its_own():
     assert all(archive.name.endswith((".tar.gz", ".tgz")) for archive in every)
 
 
-def test_parts_are_names_without_ending():
+def test_parts_are_file_names_without_the_extension():
     parts = [archive.part for archive in archives.CORPORA["librispeech"].archives]
     assert parts[:2] == ["dev-clean", "dev-other"] and len(parts) == 7
     assert archives.CORPORA["st_cmds"].archives[0].part == "ST-CMDS-20170001_1-OS"

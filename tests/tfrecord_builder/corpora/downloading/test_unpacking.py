@@ -35,9 +35,7 @@ def error_of(server, corpus, directory, parts=()):
 
 
 def tree(directory):
-    return sorted(
-        os.path.relpath(os.path.join(d, f), directory) for d, _, fs in os.walk(directory) for f in fs
-    )
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
 
 
 DONE = ["data_x/.data_x.tgz.unpacked", "data_x/t.txt", "data_x/wav/train/S1/a.wav"]
@@ -63,8 +61,7 @@ def test_continues_after_a_broken_connection(server, tmp_path):
 def test_a_file_with_a_wrong_checksum_is_renamed(server, tmp_path):
     server.contents["/resources/7/data_x.tgz"] = wrong = DATA[:-1] + b"?"
     sums = f"{hashlib.md5(wrong).hexdigest()}, expected {X.archives[0].md5}"
-    sums += "; the download was kept under this name. Run"
-    assert f"data_x.tgz.wrong: MD5 sum is {sums}" in error_of(server, X, tmp_path)
+    assert f"data_x.tgz.wrong: MD5 sum is {sums}; the download was kept" in error_of(server, X, tmp_path)
     assert tree(tmp_path) == ["data_x.tgz.wrong"]
     server.contents["/resources/7/data_x.tgz"] = DATA
     run(server, X, tmp_path)
@@ -86,22 +83,21 @@ def test_archives_without_a_folder_get_one(server, tmp_path):
 
 
 def test_files_of_a_killed_call_are_replaced(server, tmp_path):
-    (tmp_path / "data_x.tgz").write_bytes(DATA)  # it was killed while it moved the files into place
+    (tmp_path / "data_x.tgz").write_bytes(DATA)  # the call was killed while it moved files into place
     for name in ("data_x/wav/train", "data_x.incomplete/data_x"):
         os.makedirs(tmp_path / name)
     (tmp_path / "data_x.incomplete/junk").touch()
     run(server, X, tmp_path)
     assert tree(tmp_path) == DONE
-    (tmp_path / "data_x.tgz").write_bytes(DATA)  # or just before it removed the archive
+    (tmp_path / "data_x.tgz").write_bytes(DATA)  # the call was killed before it removed the archive
     run(server, X, tmp_path)
     assert tree(tmp_path) == DONE and server.asked == []
 
 
 def test_a_corpus_that_was_not_downloaded_is_kept(server, tmp_path):
     os.makedirs(tmp_path / "data_x/wav")
-    message = error_of(server, X, tmp_path)
-    directory = tmp_path / "data_x"
-    assert f"--corpus_dir: {directory} exists, but was not created by this program; build from it" in message
+    problem = f"{tmp_path / 'data_x'} exists, but was not created by this program; build from it"
+    assert f"--corpus_dir: {problem}" in error_of(server, X, tmp_path)
     assert server.asked == []
 
 
@@ -116,15 +112,14 @@ def test_a_second_download_is_refused(server, tmp_path):
 
 def test_a_full_disk(server, tmp_path):
     os.symlink("/dev/full", tmp_path / "data_x.tgz.incomplete")
-    message = error_of(server, X, tmp_path)
-    assert "cannot be written to (No space left on device); free some space or fix" in message
+    problem = "cannot be written to (No space left on device); free some space or fix"
+    assert problem in error_of(server, X, tmp_path)
 
 
 def test_a_directory_that_cannot_be_created(server, tmp_path):
     (tmp_path / "file").touch()
-    assert f"--corpus_dir: {tmp_path / 'file'} cannot be written to (File exists)" in error_of(
-        server, X, tmp_path / "file"
-    )
+    problem = f"--corpus_dir: {tmp_path / 'file'} cannot be written to (File exists)"
+    assert problem in error_of(server, X, tmp_path / "file")
 
 
 def test_an_unknown_part(server, tmp_path):
@@ -181,11 +176,10 @@ def test_files_folders_and_links_within(unpacked):
     assert (out / "c/empty").is_dir()
 
 
-def test_archives_inside_are_unpacked_where_they_are(unpacked):
+def test_inner_archives_are_unpacked_in_place(unpacked):
     one, two = pack(("train/S0002/a.wav", b"a")), pack(("test/S0764/b.wav", b"b"))
-    out = unpacked(
-        pack(("d/wav/S0002.tar.gz", one), ("d/wav/S0764.tar.gz", two), ("d/transcript/t.txt", b"t"))
-    )
+    inner = (("d/wav/S0002.tar.gz", one), ("d/wav/S0764.tar.gz", two))
+    out = unpacked(pack(*inner, ("d/transcript/t.txt", b"t")))
     assert tree(out) == ["d/transcript/t.txt", "d/wav/test/S0764/b.wav", "d/wav/train/S0002/a.wav"]
 
 
@@ -204,14 +198,10 @@ def test_files_that_macos_adds_are_not_archives(unpacked):
     ],
 )
 def test_entries_that_lead_outside_and_devices_are_refused(unpacked, tmp_path, entries, reason):
-    with pytest.raises(errors.UserError) as caught:
+    remedy = "it is damaged or contains entries that are not allowed; remove the file and run the command"
+    message = rf"/a.tgz: the archive cannot be unpacked \(.*{re.escape(reason)}.*\), because {remedy} again.$"
+    with pytest.raises(errors.UserError, match=message):
         unpacked(pack(*entries))
-    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: the archive cannot be unpacked (")
-    assert reason in str(caught.value)
-    assert str(caught.value).endswith(
-        "), because it is damaged or contains entries that are not allowed; remove the file and run the "
-        "command again."
-    )
     assert sorted(os.listdir(tmp_path)) == ["a.tgz", "out"]
 
 
@@ -229,14 +219,14 @@ CLIMB = [folder("a"), folder("a/b"), link("a/b/top", "../..")]
     ],
 )
 def test_links_that_the_tarfile_filter_misjudges_are_refused(unpacked, tmp_path, entries, reason):
-    """As CVE-2025-4138 and CVE-2025-4330 of tarfile, whose backport has no newer release."""
+    """The links are like those in CVE-2025-4138 and CVE-2025-4330, which the backport of tarfile has."""
     with pytest.raises(errors.UserError, match=re.escape(f"the archive cannot be unpacked ({reason})")):
         unpacked(pack(*entries, ("l/outside/x", b"")))
     assert sorted(os.listdir(tmp_path)) == ["a.tgz", "out"]
 
 
 def test_links_whose_path_is_too_long_to_resolve_are_refused(unpacked, tmp_path):
-    """CVE-2025-4517: realpath() resolves no more than PATH_MAX (4096) characters, and leaves what follows."""
+    """CVE-2025-4517: realpath() resolves at most PATH_MAX (4096) characters of a path."""
     long, entries = "d" * ((4096 - len(f"{tmp_path}/out/")) // 17), []
     for depth, name in enumerate("abcdefghijklmnop"):
         entries += [folder("/".join([long] * (depth + 1))), link("/".join([*[long] * depth, name]), long)]
@@ -248,8 +238,8 @@ def test_links_whose_path_is_too_long_to_resolve_are_refused(unpacked, tmp_path)
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_a_link_in_an_archive_inside_starts_in_the_folder_of_its_name(unpacked):
-    """A link of the archive around it is not followed: the other one would lead outside from there."""
+def test_a_link_in_an_inner_archive_may_not_pass_through_a_link_of_the_outer_archive(unpacked):
+    """Together, the two links would lead outside."""
     inner = pack(link("top/l", "../.."))
     with pytest.raises(errors.UserError, match="'top/l' passes through a link"):
         unpacked(pack(*CLIMB, ("a/b/S1.tar.gz", inner)))
@@ -268,41 +258,36 @@ def test_a_link_in_an_archive_inside_starts_in_the_folder_of_its_name(unpacked):
     ],
     ids=["zeros", "files", "folders"],
 )
-def test_implausible_archives_are_refused_at_once(unpacked, tmp_path, entries, reason):
+def test_implausible_archives_are_refused_at_once(unpacked, entries, reason):
     packed = pack(*entries)
     start = time.process_time()
-    with pytest.raises(errors.UserError) as caught:
+    with pytest.raises(errors.UserError, match=rf"/a.tgz: the archive cannot be unpacked \({reason}"):
         unpacked(packed)
-    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: the archive cannot be unpacked ({reason}")
-    assert time.process_time() - start < 30  # of 80 MB of zeros tarfile alone makes two minutes
+    assert time.process_time() - start < 30  # tarfile alone would need two minutes for 80 MB of zeros
 
 
 def test_silence_of_a_few_megabytes_is_unpacked(unpacked):
     assert (unpacked(pack(("c/a.wav", bytes(9_000_000)))) / "c" / "a.wav").stat().st_size == 9_000_000
 
 
-def test_an_archive_inside_may_not_lead_outside_either(unpacked):
-    with pytest.raises(
-        errors.UserError, match=r"S1.tar.gz: the archive cannot be unpacked \('../../x' would be extr"
-    ):
+def test_an_inner_archive_may_not_lead_outside_either(unpacked):
+    message = r"S1.tar.gz: the archive cannot be unpacked \('../../x' would be extr"
+    with pytest.raises(errors.UserError, match=message):
         unpacked(pack(("c/wav/S1.tar.gz", pack(("../../x", b"")))))
 
 
 WHOLE = pack(("c/a.wav", bytes(range(256)) * 200), ("c/b.wav", os.urandom(20_000)))
 
 
-@pytest.mark.parametrize(
-    "packed", [WHOLE[:10_000], b"", b"<html>sign in</html>"], ids=["cut", "empty", "page"]
-)
-def test_a_damaged_archive(unpacked, tmp_path, packed):
-    with pytest.raises(errors.UserError) as caught:
+@pytest.mark.parametrize("packed", [WHOLE[:10_000], b"", b"<html></html>"], ids=["cut", "empty", "page"])
+def test_a_damaged_archive(unpacked, packed):
+    with pytest.raises(errors.UserError, match=r"/a.tgz: the archive cannot be unpacked \("):
         unpacked(packed)
-    assert str(caught.value).startswith(f"{tmp_path / 'a.tgz'}: the archive cannot be unpacked (")
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="CPython from 3.12 on has the filters")
 def test_python_without_tar_filters_uses_the_backport(tmp_path):
-    """As Debian 12's Python 3.11.2."""
+    """Python 3.11.2 of Debian 12 has no filters."""
     (tmp_path / "a.tgz").write_bytes(pack(("../x", b"")))
     code = (
         "import sys, tarfile\n"
