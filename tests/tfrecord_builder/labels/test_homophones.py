@@ -1,4 +1,4 @@
-"""Characters that sound alike replace each other."""
+"""Characters are replaced with characters that sound alike."""
 
 from __future__ import annotations
 
@@ -9,27 +9,18 @@ import pytest
 from tfrecord_builder.labels import homophones
 
 
-def test_hanzi_alone_are_counted():
+def test_only_hanzi_are_counted():
     assert homophones.count_hanzi(["好a好，", "是1"]) == {"好": 2, "是": 1}
 
 
-@pytest.fixture
-def all_replaced(monkeypatch):
+def test_frequent_characters_and_the_same_tone_are_preferred(monkeypatch):
+    """是 and 事 are shi4, 时 is shi2: the weight of 是 is 10, that of 时 is 0.2 * 20."""
     monkeypatch.setattr(homophones, "RATE", 1.0)
-
-
-@pytest.mark.usefixtures("all_replaced")
-def test_frequent_characters_and_the_same_tone_are_preferred():
-    # shi4: 是 事; shi2: 时. 事 is replaced by 是 (10 of 14) or by 时 (0.2 x 20 of 14).
-    sounds = homophones.Homophones({"是": 10, "事": 3, "时": 20, "马": 7})
+    sounds = homophones.Homophones({"是": 10, "事": 3, "时": 20, "马": 7, "a": 3})
     found = collections.Counter(sounds.replace("事" * 2000, "seed"))
     assert set(found) == {"是", "时"}
     assert found["是"] / 2000 == pytest.approx(10 / 14, abs=0.04)
-
-
-@pytest.mark.usefixtures("all_replaced")
-def test_a_character_without_homophones_stays():
-    assert homophones.Homophones({"是": 10, "马": 7, "a": 3}).replace("马a b？", "seed") == "马a b？"
+    assert sounds.replace("马a b？", "seed") == "马a b？"  # these characters have no homophones
 
 
 def test_three_of_a_hundred_characters_are_replaced_and_the_seed_decides_which():

@@ -32,14 +32,7 @@ def _tokens(text="", pinyin="", **options):
         ("zhu4", "zhu4", "syllable", "zhu4", "zhu4", ""),
         ("", "ni3 hao3", "syllable", "", "ni3 hao3", ""),
         # A Latin letter is a token of one character, not a syllable.
-        (
-            "百盛（天山店A楼）",
-            "",
-            "syllable",
-            "百盛天山店a楼",
-            "bai3 sheng4 tian1 shan1 dian4 a lou2",
-            "百盛天山店a楼",
-        ),
+        ("山店（A楼）", "", "syllable", "山店a楼", "shan1 dian4 a lou2", "山店a楼"),
         ("A楼", "A lou2", "syllable", "a楼", "a lou2", "a楼"),
         ("OK", "o k", "syllable", "ok", "o k", "ok"),
         ("啊", "a", "syllable", "啊", "a5", "啊"),
@@ -78,43 +71,7 @@ def test_joined_tokens_equal_the_reference(token_type, joined):
 @pytest.mark.parametrize(
     ("text", "spoken"),
     [
-        # Words that pypinyin's dictionary lacks.
-        ("老展览", "lao3 zhan2 lan3"),
-        ("所以", "suo2 yi3"),
-        ("管理", "guan2 li3"),
-        ("领导", "ling2 dao3"),
-        ("水果", "shui2 guo3"),
-        ("老鼠", "lao2 shu3"),
-        ("好水果", "hao3 shui2 guo3"),
-        ("我管理水果", "wo3 guan2 li3 shui2 guo3"),
-        ("老鼠想管理领导", "lao2 shu2 xiang3 guan2 li3 ling2 dao3"),
-        # Inside words, and between them.
-        ("我很好", "wo2 hen2 hao3"),
-        ("展览馆", "zhan2 lan2 guan3"),
-        ("管理者", "guan2 li2 zhe3"),
-        ("小老虎", "xiao3 lao2 hu3"),
-        ("李小姐", "li3 xiao2 jie3"),
-        ("美好理想", "mei2 hao3 li2 xiang3"),
-        ("请给我水果", "qing2 gei2 wo3 shui2 guo3"),
-        ("他买雨伞", "ta1 mai3 yu2 san3"),
-        ("海里有水", "hai2 li3 you2 shui3"),
-        ("上海有小雨", "shang4 hai2 you3 xiao2 yu3"),
         ("我想，领导", "wo2 xiang3 ling2 dao3"),
-        ("老师很忙", "lao3 shi1 hen3 mang2"),
-        # Neutral tones, and reduplication.
-        ("我们的", "wo3 men5 de5"),
-        ("好的", "hao3 de5"),
-        ("妈妈给姐姐水果", "ma1 ma5 gei2 jie3 jie5 shui2 guo3"),
-        ("想想", "xiang2 xiang3"),
-        # 一 and 不.
-        ("一下", "yi2 xia4"),
-        ("第一", "di4 yi1"),
-        ("一九九八", "yi1 jiu2 jiu3 ba1"),
-        ("一千一百", "yi4 qian1 yi4 bai3"),
-        ("第一百", "di4 yi1 bai3"),
-        ("逐一", "zhu2 yi1"),
-        ("一审", "yi1 shen3"),
-        # Tone sandhi ends at punctuation and letters, but not at spaces.
         ("你好，你好", "ni2 hao3 ni2 hao3"),
         ("你好 你 好", "ni2 hao3 ni2 hao3"),
         ("有，有", "you3 you3"),
@@ -122,7 +79,7 @@ def test_joined_tokens_equal_the_reference(token_type, joined):
         ("有a有", "you3 a you3"),
     ],
 )
-def test_tones_equal_those_of_a_speaker(text, spoken):
+def test_tone_sandhi_ends_at_punctuation_and_letters_but_not_at_spaces(text, spoken):
     assert _tokens(text, tone_sandhi=True) == spoken
 
 
@@ -139,7 +96,7 @@ def test_phrases_of_the_users_dictionary_keep_their_tones(tmp_path):
 
 
 def test_words_do_not_cross_punctuation():
-    assert _tokens("看了解释") == "kan4 liao3 jie3 shi4"  # a word is 了解
+    assert _tokens("看了解释") == "kan4 liao3 jie3 shi4"  # 了解 is a word
     assert _tokens("看了，解释") == "kan4 le5 jie3 shi4"
     assert _label("看了，解释！A楼").characters == tuple("看了解释a楼")
 
@@ -155,7 +112,7 @@ def test_unknown_syllables_are_found_only_in_pinyin_that_becomes_tokens(token_ty
     labeller = labelling.Labeller(labelling.LabelConfig(token_type=token_type))
     expected = ["hao9"] if token_type in ("syllable", "toneless", "initial_final") else []
     assert labeller.unknown_syllables(_utterance("你好", "ni3 hao9"), "你好") == expected
-    assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # read here, not by the corpus
+    assert labeller.unknown_syllables(_utterance("慕𪻺"), "慕𪻺") == []  # the corpus has no pinyin
 
 
 def test_numbers_are_kept_or_read():
@@ -170,11 +127,11 @@ def test_numbers_are_kept_or_read():
 @pytest.mark.parametrize(
     ("text", "pinyin", "transcript"),
     [
-        ("3楼", "san1 lou2", "三楼"),  # pairs only so
+        ("3楼", "san1 lou2", "三楼"),  # aligns only if the number is read
         ("50%", "bai3 fen1 zhi1 wu3 shi2", "百分之五十"),
-        ("3楼", "3 lou2", "3楼"),  # pairs as it is
-        ("23楼", "er4 san1 lou2", "23楼"),  # said in another way
-        ("23楼", "\u200b", "二十三楼"),  # no pinyin
+        ("3楼", "3 lou2", "3楼"),  # aligns as it is
+        ("23楼", "er4 san1 lou2", "23楼"),  # the speaker reads the digits one by one
+        ("23楼", "\u200b", "二十三楼"),  # there is no pinyin
     ],
 )
 def test_numbers_of_transcripts_with_pinyin_are_read_only_if_they_then_align(text, pinyin, transcript):
@@ -209,31 +166,22 @@ def test_dictionary_tokens():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("token_type", "options", "message"),
     [
+        ("word", {}, "--token_type=word: expected one of syllable, toneless, initial_final, character, bpe"),
+        ("bpe", dict(numbers="x"), "--numbers=x: expected one of keep, read"),
+        ("bpe", dict(bpe_vocab_size=0), "--bpe_vocab_size=0: expected at least 1"),
         (
-            dict(token_type="word"),
-            "--token_type=word: expected one of syllable, toneless, initial_final, character, bpe",
+            *("syllable", dict(bpe_vocab_size=900)),
+            "--bpe_vocab_size=900 needs --token_type=bpe, but --token_type is syllable; leave --bpe_vocab",
         ),
-        (dict(numbers="x"), "--numbers=x: expected one of keep, read"),
-        (dict(token_type="bpe", bpe_vocab_size=0), "--bpe_vocab_size=0: expected at least 1"),
-        (
-            dict(bpe_vocab_size=900),
-            r"--bpe_vocab_size=900 needs --token_type=bpe, but --token_type is syllable; leave --bpe_vocab",
-        ),
-        (
-            dict(token_type="toneless", tone_sandhi=True),
-            r"--tone_sandhi=True needs --token_type=syllable\|initial_final, but",
-        ),
-        (
-            dict(token_type="character", user_dictionary="x"),
-            r"--user_dictionary=x needs --token_type=syllable\|toneless\|i",
-        ),
+        ("toneless", dict(tone_sandhi=True), r"=True needs --token_type=syllable\|initial_final, but"),
+        ("character", dict(user_dictionary="x"), r"y=x needs --token_type=syllable\|toneless\|i"),
     ],
 )
-def test_config_refuses(options, message):
+def test_config_refuses(token_type, options, message):
     with pytest.raises(errors.UserError, match=message):
-        labelling.LabelConfig(**options)
+        labelling.LabelConfig(token_type, **options)
 
 
 def test_libraries_load_only_where_they_are_needed():

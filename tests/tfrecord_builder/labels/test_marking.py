@@ -1,4 +1,4 @@
-"""Texts are normalised with their marks, and labelled for the punctuation model."""
+"""Texts are normalised with their punctuation marks, and labelled for the punctuation model."""
 
 from __future__ import annotations
 

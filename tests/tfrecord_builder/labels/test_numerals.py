@@ -1,4 +1,4 @@
-"""Numbers in hanzi, according to the tables of docs/numbers.md."""
+"""Tests how numbers are read, with the tables in docs/numbers.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfrecord_builder.labels import normalisation, numerals
 
 
 def read_tables():
-    """The rows of the tables: (written, said) twice, and (written, said, read as, counted)."""
+    """Returns the rows of three tables: (written, said), (written, said), (written, said, read, counted)."""
     text = (paths.ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
     tables = [[], [], []]
     for section, table in zip(text.split("\n## ")[1:], tables):
@@ -24,7 +24,7 @@ RIGHT, HARD, WRONG = read_tables()
 
 
 def read(written):
-    """Returns the characters that labels contain."""
+    """Returns the characters of the labels."""
     return normalisation.normalise(numerals.read(written)).replace(" ", "")
 
 
@@ -47,13 +47,14 @@ def test_hard_forms_are_read_completely_or_counted(written, said):
 
 
 @pytest.mark.parametrize(("written", "said", "found", "counted"), WRONG)
-def test_numbers_that_are_misread_are_those_of_the_documentation(written, said, found, counted):
+def test_misread_numbers_are_documented(written, said, found, counted):
     assert read(written) == found.replace(" ", "") and found not in said.split("，")
     assert numerals.is_unclear(written, "read") == (counted == "yes")
 
 
 @pytest.mark.parametrize(("written", "said"), RIGHT)
-def test_only_falling_pairs_are_counted_among_numbers_that_are_read(written, said):
+def test_numbers_that_are_read_correctly_are_not_unclear(written, said):
+    """The exceptions are a pair whose second number is smaller, and US$."""
     assert numerals.is_unclear(written, "read") == (written in ("比分4-2", "US$100"))
 
 
@@ -142,7 +143,7 @@ def test_reading_preserves_the_value_of_a_number(separator):
     [
         ("2’000", "两千"),
         ("800000年", "八十万年"),
-        ("8000000000000个", "八零零零零零零零零零零零零个"),  # longer than the grammar reads
+        ("8000000000000个", "八零零零零零零零零零零零零个"),  # too long for the grammar
         ("80、90后", "八零九零后"),
         ("¥5-10", "五到十元"),
         ("8:00am-5:00pm", "上午八点到下午五点"),

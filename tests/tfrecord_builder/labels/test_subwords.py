@@ -75,15 +75,13 @@ def test_refuses():
     with pytest.raises(errors.UserError, match="--bpe_vocab_size is 10, expected at least 16, .*=16 or more"):
         subwords.train(ENGLISH, 10)
     assert subwords.train(ENGLISH, 16)
+    message = "--token_type=bpe: the train split has no transcripts to learn.*--vocab"
     for nothing in ([], ["", ""]):
-        with pytest.raises(
-            errors.UserError, match="--token_type=bpe: the train split has no transcripts to learn.*--vocab"
-        ):
+        with pytest.raises(errors.UserError, match=message):
             subwords.train(nothing, 60)
-    with pytest.raises(
-        errors.UserError, match=r"sentencepiece cannot learn subwords .*choose another token type"
-    ):
-        subwords.train(["a" * (1 << 20) + "a"], 60)  # longer than what it reads
+    message = "sentencepiece cannot learn subwords .*choose another token type"
+    with pytest.raises(errors.UserError, match=message):
+        subwords.train(["a" * (1 << 20) + "a"], 60)  # sentencepiece ignores such a long transcript
 
 
 @pytest.mark.parametrize("content", [b"", b"no model"])

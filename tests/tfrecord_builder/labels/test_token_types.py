@@ -1,4 +1,4 @@
-"""Every token type from a corpus to a transcript: build, export an untrained model, transcribe, evaluate."""
+"""For every token type, builds a corpus, exports an untrained model, transcribes and evaluates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_model(info, data_dir, model_dir):
 
 
 def evaluate_as_advised(version, corpus_dir, info, directory):
-    """Evaluates an export on data that are rebuilt as the error about another vocabulary says."""
+    """Rebuilds the data with the flags that the error about a wrong vocabulary names, and evaluates."""
     other = directory / "other"
     other.mkdir()
     dataclasses.replace(info, tokens_sha256="0" * 64).save(str(other))

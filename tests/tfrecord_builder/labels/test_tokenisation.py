@@ -16,9 +16,9 @@ def test_to_characters_names_the_space():
         ("jv4 qv4 xvan1 yv2", "ju4 qu4 xuan1 yu2"),
         ("  yi1\tgu4\r\n", "yi1 gu4"),
         ("huar1 r5", "huar1 r5"),
-        ("HH AH0 L OW1", "HH AH0 L OW1"),  # phones of English are not ours to fix
+        ("HH AH0 L OW1", "HH AH0 L OW1"),  # English phones are kept
         ("M N R NG ER0", "M N R NG ER0"),
-        ("A Ma MA0 o k", "A Ma MA0 o k"),  # letters or syllables: only a transcript could tell
+        ("A Ma MA0 o k", "A Ma MA0 o k"),  # without a transcript, these may be letters or syllables
         ("er ng a0", "er5 ng5 a5"),
         ("ni3\u200b hao3 \ufeff", "ni3 hao3"),
         ("", ""),
@@ -38,8 +38,8 @@ def test_normalise_pinyin(pinyin, expected):
         ("let it", "L e t i t", "l e t i t"),
         ("3楼", "3 lou2", "3 lou2"),
         ("3楼", "san1 lou2", "san1 lou2"),
-        ("a楼上", "A lou2", "A lou2"),  # of another number: no token has a place
-        ("好玩儿啊", "hao3 wanr2 a", "hao3 wanr2 a5"),  # but the transcript has no letter a
+        ("a楼上", "A lou2", "A lou2"),  # fewer tokens than characters
+        ("好玩儿啊", "hao3 wanr2 a", "hao3 wanr2 a5"),  # the transcript does not contain the letter a
         ("绿你好吗", "lǜ nǐ HǍO ma", "lv4 ni3 hao3 ma5"),
         ("你好，啊", "ni3 hao3 ， a", "ni3 hao3 a5"),
         ("é", "é", "é"),
@@ -57,11 +57,11 @@ def test_normalise_pinyin_with_a_transcript(transcript, pinyin, expected):
         ("长江", "chang2 jang1", "jang1"),
         ("你", "nh1", "nh1"),
         ("", "nh1 hao3", "nh1"),
-        ("hao9", "hao9", "hao9"),  # a transcript that is itself pinyin
+        ("hao9", "hao9", "hao9"),  # the transcript is pinyin
         ("你好", "ni3 hoa", "hoa"),
         ("你好", "ni3hao3", "ni3hao3"),
         ("wifi密码", "wifj mi4 ma3", "wifj"),
-        # Right: er-hua, interjections, spellings, Latin letters, English and digits.
+        # Valid: er-hua, interjections, spellings, Latin letters, English and digits.
         ("花儿", "hua1 r5", ""),
         ("花儿", "hua1 r", ""),
         ("花儿", "huar1", ""),

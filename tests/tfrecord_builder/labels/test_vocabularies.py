@@ -49,7 +49,7 @@ def test_readings_come_from_training_pairs_and_the_dictionary():
     heard = labelling.Labels("一好", ("yi2", "hao3"), ("一", "好"))
     pairs = _make([heard, *TRAINING]).readings.pairs
     assert pairs["yi2"] == pairs["yi1"] == "一"
-    assert pairs["hao3"] == pairs["hao4"] == "好"  # hao4 is in no label
+    assert pairs["hao3"] == pairs["hao4"] == "好"  # hao4 comes from the dictionary
     assert pairs["o"] == "o"
     assert "huar1" not in pairs
 
@@ -63,15 +63,11 @@ def test_readings_have_the_token_type():
 def test_a_later_build_reuses_saved_vocabularies(tmp_path):
     first = _make(TRAINING)
     first.save(str(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "characters.txt",
-        "readings.tsv",
-        "tokens.txt",
-    ]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["characters.txt", "readings.tsv", "tokens.txt"]
     second = _make([AGAIN], vocabulary_dir=str(tmp_path))
-    assert second.tokens.sha256 == first.tokens.sha256
-    assert second.characters.sha256 == first.characters.sha256
-    assert second.readings.sha256 == first.readings.sha256
+    for name in ("tokens", "characters", "readings"):
+        assert getattr(second, name).sha256 == getattr(first, name).sha256
 
 
 def test_with_only_frozen_tokens_characters_come_from_the_train_split(tmp_path):
@@ -120,7 +116,7 @@ def test_all_subwords_are_tokens(tmp_path):
     model = subwords.train(["the"] * 3, 10)
     made = vocabularies.make(collector, vocabularies.VocabularyConfig(), model)
     made.save(str(tmp_path))
-    assert {"t", "h", "e", "▁", "▁the"} < set(made.tokens.tokens)  # other texts are split otherwise
+    assert {"t", "h", "e", "▁", "▁the"} < set(made.tokens.tokens)  # other texts may need the letters
     frozen = vocabularies.VocabularyConfig(vocabulary_dir=str(tmp_path))
     assert vocabularies.make_subwords(BPE, frozen, []) == model
     assert vocabularies.make_subwords(labelling.LabelConfig(), frozen, []) is None
@@ -139,38 +135,24 @@ def test_missing_subwords_are_refused(tmp_path):
     message = "--vocabulary_dir: .*/bpe.model cannot be read .No such file.*built with --token_type=bpe"
     with pytest.raises(errors.UserError, match=message):
         vocabularies.make_subwords(BPE, config, [])
-    with pytest.raises(
-        errors.UserError,
-        match="--vocabulary, --token_type=bpe: tokens.txt alone is not enough to split.*_dir",
-    ):
+    message = "--vocabulary, --token_type=bpe: tokens.txt alone is not enough to split.*_dir"
+    with pytest.raises(errors.UserError, match=message):
         vocabularies.make_subwords(BPE, vocabularies.VocabularyConfig(vocabulary="tokens.txt"), [])
 
 
-def test_refuses():
-    with pytest.raises(errors.UserError, match="no usable train split.*--vocabulary_dir"):
-        _make(dev=TRAINING)
-    with pytest.raises(errors.UserError, match="none.txt"):
-        _make(TRAINING, vocabulary="none.txt")
-    with pytest.raises(errors.UserError, match="nowhere/tokens.txt"):
-        _make(TRAINING, vocabulary_dir="nowhere")
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("training", "options", "message"),
     [
-        (
-            dict(vocabulary="a", vocabulary_dir="b"),
-            "--vocabulary and --vocabulary_dir are both set; pass only",
-        ),
-        (
-            dict(extend_vocabulary=True),
-            "--extend_vocabulary: there is no vocabulary to extend.*--vocabulary_d",
-        ),
+        ((), {}, "no usable train split.*--vocabulary_dir"),
+        (TRAINING, dict(vocabulary="none.txt"), "none.txt"),
+        (TRAINING, dict(vocabulary_dir="nowhere"), "nowhere/tokens.txt"),
+        ((), dict(vocabulary="a", vocabulary_dir="b"), "--vocabulary and --vocabulary_dir are both set; "),
+        ((), dict(extend_vocabulary=True), "vocabulary: there is no vocabulary to extend.*--vocabulary_dir"),
     ],
 )
-def test_config_refuses(options, message):
+def test_refuses(training, options, message):
     with pytest.raises(errors.UserError, match=message):
-        vocabularies.VocabularyConfig(**options)
+        _make(training, TRAINING, **options)
 
 
 @pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
@@ -186,7 +168,6 @@ def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file):
 @pytest.mark.parametrize("content", ["{", "[1]", "{}", "1"])
 def test_a_directory_without_a_token_type_is_refused(tmp_path, content):
     (tmp_path / "config.json").write_text(content)
-    with pytest.raises(
-        errors.UserError, match="the token_type in .*config.json cannot be read .*; pass a data or model"
-    ):
+    message = "the token_type in .*config.json cannot be read .*; pass a data or model"
+    with pytest.raises(errors.UserError, match=message):
         vocabularies.check_token_type(str(tmp_path), "syllable")

@@ -1,4 +1,4 @@
-"""Reading the written form of numbers with --numbers=read gives what was said."""
+"""The written form of numbers, read with --numbers=read, equals the spoken words."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import written_texts
 from estimator_asr_runtime import written_form
 from tfrecord_builder.labels import normalisation, numerals
 
-# Written forms that can be read in several ways; the reading is not what was said.
+# Spoken words -> how their written form is read; these written forms can be read in several ways.
 OTHER_READINGS = {
     "一百五": "一百五十",
     "两千三": "二千三百",
     "月薪八千五": "月薪八千五百",
     "百分之百": "百分之一百",
     "负百分之二": "百分之负二",
-    "一百一十": "一一零",  # 110 without a unit is the telephone number
+    "一百一十": "一一零",  # 110 without a unit is read as the telephone number
     "两千零八年": "二零零八年",
     "两千年": "二零零零年",
     "九八年": "九十八年",
     "九秒五八": "九秒五十八",
     "他跑一百米用了九秒九八": "他跑一百米用了九秒九十八",
-    "三百五十，四百二十": "三十五万零四百二十",  # the reader takes the comma for a separator of thousands
+    "三百五十，四百二十": "三十五万零四百二十",  # the comma is read as a thousands separator
 }
-# Names that consist of digits: the reader takes them for numbers (docs/numbers.md, What is read incorrectly).
+# Names that consist of digits are read as numbers (docs/numbers.md, What is read incorrectly).
 NAMES = {
     "三零二路公交车": "三百零二路公交车",
     "三号楼二单元五零一": "三号楼二单元五百零一",
@@ -56,7 +56,7 @@ def test_table():
 
 
 def say(number: int) -> str:
-    """Returns an integer as it is said: 10203 is 一万零二百零三."""
+    """Returns an integer as it is spoken: 10203 is 一万零二百零三."""
     return numerals.read(f"{number}个")[:-1]
 
 

@@ -1,4 +1,4 @@
-"""eSpeak NG: errors if it is missing or damaged, and its timbres."""
+"""Tests eSpeak NG: its timbres, recordings, and errors if it is missing or damaged."""
 
 from __future__ import annotations
 
@@ -69,9 +69,8 @@ def test_no_syllable_is_spelled_out_in_english():
 
 
 def test_respelled_syllables():
-    said = espeak.EspeakEngine(seed=1).pronounce(
-        ["大熊", "穷", "女儿"], ["da4", "xiong2", "qiong2", "nv3", "r5"]
-    )
+    given = ["da4", "xiong2", "qiong2", "nv3", "r5"]
+    said = espeak.EspeakEngine(seed=1).pronounce(["大熊", "穷", "女儿"], given)
     assert said == ["da4", "xong2", "qong2", "nv3", "er5"]
 
 
@@ -84,17 +83,15 @@ espeak.EspeakSynthesiser().speak("ni2hao3", espeak.make_voice("f1", 1), 175)
 
 
 def _speaker_with_data(path):
-    """Returns the output of eSpeak NG with other data, in a new process, because it can start only once."""
+    """Runs eSpeak NG with other data in a new process, because it can start only once; returns stderr."""
     command = [sys.executable, "-c", DAMAGED, str(path)]
     return subprocess.run(command, capture_output=True, text=True).stderr
 
 
 def test_missing_data_of_espeak_are_an_error(tmp_path):
     said = _speaker_with_data(tmp_path / "nowhere")
-    assert (
-        f"UserError: synthesise: eSpeak NG cannot start with the data in {tmp_path / 'nowhere'} "
-        "(sample rate 0), so " in said
-    )
+    problem = f"eSpeak NG cannot start with the data in {tmp_path / 'nowhere'} (sample rate 0), so "
+    assert f"UserError: synthesise: {problem}" in said
     assert "is damaged; run: pip install --force-reinstall --no-deps espeakng-loader==0.2.4" in said
 
 
@@ -103,20 +100,16 @@ def test_a_missing_voice_of_espeak_is_an_error(tmp_path):
 
     lacking = shutil.copytree(espeakng_loader.get_data_path(), tmp_path / "data")
     (lacking / "lang" / "sit" / "cmn-Latn-pinyin").unlink()
-    said = _speaker_with_data(lacking)
-    assert (
-        "UserError: synthesise: eSpeak NG has no voice cmn-latn-pinyin+f1, so espeakng-loader is damaged"
-        in said
-    )
+    problem = "eSpeak NG has no voice cmn-latn-pinyin+f1, so espeakng-loader is damaged"
+    assert f"UserError: synthesise: {problem}" in _speaker_with_data(lacking)
 
 
 def test_a_missing_library_of_espeak_is_an_error(monkeypatch):
     import espeakng_loader
 
     monkeypatch.setattr(espeakng_loader, "get_library_path", lambda: "/nowhere.so")
-    with pytest.raises(
-        errors.UserError, match=r"eSpeak NG cannot be loaded \(/nowhere.so: .* is damaged; run: pip install"
-    ):
+    message = r"eSpeak NG cannot be loaded \(/nowhere.so: .* is damaged; run: pip install"
+    with pytest.raises(errors.UserError, match=message):
         espeak.EspeakSynthesiser()
 
 
@@ -146,9 +139,8 @@ def test_voices_differ_in_speed_pitch_level_and_noise():
     assert len({voice.pitch for voice in made}) > 10
     assert max(v.level_db for v in made) - min(v.level_db for v in made) > 12
     assert 10 < sum(voice.noise_db is not None for voice in made) < len(made) - 10
-    assert (
-        espeak.make_voice("f1", seed=1) == espeak.make_voice("f1", seed=1) != espeak.make_voice("f1", seed=2)
-    )
+    first, again, other = (espeak.make_voice("f1", seed) for seed in (1, 1, 2))
+    assert first == again != other
 
 
 def test_record_sets_the_level_and_adds_silence():
@@ -161,6 +153,6 @@ def test_record_sets_the_level_and_adds_silence():
 def test_record_adds_noise_with_the_signal_to_noise_ratio_of_the_voice():
     noisy = dataclasses.replace(QUIET, noise_db=20.0, level_db=0.0)
     recorded = espeak.record(TONE, RATE, noisy, np.random.RandomState(0))
-    before = recorded[: int(0.05 * RATE)]  # the shortest silence there can be
+    before = recorded[: int(0.05 * RATE)]  # the silence lasts at least 0.05 s
     speech = recorded[len(recorded) // 2 - RATE // 4 : len(recorded) // 2 + RATE // 4]
     assert 20 * np.log10(np.std(speech) / np.std(before)) == pytest.approx(20, abs=5)

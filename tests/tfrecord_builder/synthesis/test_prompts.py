@@ -1,4 +1,4 @@
-"""Prompts: the input that engines get, the digest, and random generators that are the same everywhere."""
+"""Tests prompts: the input for engines, the digest, and random generators."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def test_fingerprint_changes_with_the_speaker_the_words_and_their_pinyin(change)
     assert prompts.fingerprint([PROMPT], ENGINE) == prompts.fingerprint([PROMPT], ENGINE)
 
 
-def test_random_state_is_the_same_everywhere():
+def test_random_numbers_never_change():
     assert prompts.random_state(1, "f1").randint(1000, size=3).tolist() == [293, 735, 917]

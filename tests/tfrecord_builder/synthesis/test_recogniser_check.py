@@ -1,4 +1,4 @@
-"""The check of recordings with an exported model: rejected recordings and refused models."""
+"""Tests the check of recordings with an exported model: rejected recordings and refused models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PINYIN = ("jin1", "tian1", "tian1", "qi4", "hao3")
 
 
 def export(directory, outputs=("status", "pinyin"), token_type="syllable"):
-    """Saves a model whose transcript is the WAV file itself: "ok: ni3 hao3"."""
+    """Saves a model that outputs the text in the WAV file, such as "ok:ni3 hao3", as status and pinyin."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         wav = tf.compat.v1.placeholder(tf.string, [None])
         parts = tf.compat.v1.string_split(wav, ":", skip_empty=False).values
@@ -33,18 +33,18 @@ def export_dir(tmp_path):
     return tmp_path / "export"
 
 
-def find(export_dir, heard, max_error_rate=0.2):
-    """Returns the rows of a recording for which the model outputs `heard`."""
+def find(export_dir, heard):
+    """Returns the rows for a recording for which the model outputs `heard`."""
     prompt = prompts.Prompt("u1", "dev", espeak.make_voice("f1", 1), (("今天天气好",),), PINYIN, "今天天气好")
     path = pathlib.Path(prompt.recording(str(export_dir)))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(heard)
     recognise = recogniser_check.load(str(export_dir))
-    return recogniser_check.find_misread(recognise, [prompt], str(export_dir), max_error_rate)
+    return recogniser_check.find_misread(recognise, [prompt], str(export_dir), max_error_rate=0.2)
 
 
 def test_recordings_with_few_errors_are_kept(export_dir):
-    assert find(export_dir, "ok:jin1 tian1 tian1 qi4 hao4") == []  # 1 of 5 is 0.2
+    assert find(export_dir, "ok:jin1 tian1 tian1 qi4 hao4") == []  # the error rate is 1/5
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,13 @@ def test_refuses_a_damaged_model(export_dir):
         recogniser_check.load(str(export_dir))
 
 
-def test_refuses_a_model_of_other_tokens(export_dir):
-    """All recognised pinyin would count as wrong."""
+def test_refuses_a_model_without_toned_syllables(export_dir):
     export(export_dir / "11", token_type="toneless")
-    with pytest.raises(
-        errors.UserError,
-        match=r"11 cannot be used \(ValueError: token type is toneless\)\. Pass an export of an ac",
-    ):
+    message = r"11 cannot be used \(ValueError: token type is toneless\)\. Pass an export of an ac"
+    with pytest.raises(errors.UserError, match=message):
         recogniser_check.load(str(export_dir))
 
 
-def test_refuses_a_model_of_something_else(export_dir):
+def test_refuses_a_model_with_other_outputs(export_dir):
     with pytest.raises(errors.UserError, match=r"cannot be used \(.*status.*\)\. Pass an export of an ac"):
         recogniser_check.load(str(export_dir / "9"))

@@ -1,4 +1,4 @@
-"""The directory of a synthesised corpus, units of its recordings, interruptions, processes that die."""
+"""Tests synthesised corpora: the directory, units of recordings, interruptions, processes that die."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(directory, planned, num_workers=1):
 
 
 def make_task(directory):
-    """Returns a writer to the directory, a unit of one prompt, and the task that runs the unit."""
+    """Returns a writer for the directory, a unit with one prompt, and a task that can run the unit."""
     (unit,) = synthesised_corpus._cut(make_prompts("a"), size=1)
     units_dir = directory / synthesised_corpus.UNITS_DIR
     units_dir.mkdir()
@@ -62,8 +62,8 @@ def test_a_unit_lists_the_sizes_of_its_recordings(tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_earlier_recordings_of_a_worker_change_no_byte(tmp_path, num_workers):
-    """In one process, eSpeak NG speaks differently once Klatt's synthesiser has been used."""
+def test_recordings_do_not_depend_on_earlier_recordings_of_a_worker(tmp_path, num_workers):
+    """Within one process, eSpeak NG sounds different after Klatt's synthesiser has been used."""
     write(tmp_path / "alone", make_prompts("a", voice="m3"))
     both = [make_prompts("b", voice="klatt4"), make_prompts("a", voice="m3"), make_prompts("c", voice="Lee")]
     write(tmp_path / "after", sum(both, []), num_workers)
@@ -100,9 +100,7 @@ def test_prints_number_and_length_of_the_recordings(tmp_path, capsys):
 
 def test_a_process_that_dies_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    message = (
-        "the process that writes f1.0 ended with exit code 1; see its messages above, or use fewer workers"
-    )
+    message = "the process that writes f1.0 ended with exit code 1; see its messages above, or use fewer work"
     with pytest.raises(errors.UserError, match=message):
         write(tmp_path, make_prompts("a"))
     assert list(tmp_path.rglob("*")) == [tmp_path / ".units"]
@@ -133,7 +131,7 @@ def test_the_units_of_a_worker_that_dies_run_again(monkeypatch, tmp_path, caplog
 def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, monkeypatch):
     _, unit, task = make_task(tmp_path)
     assert task.versions["espeakng-loader"] == "0.2.4"
-    monkeypatch.setitem(task.versions, "espeakng-loader", "0.2.3")  # as if it were that of the launcher
+    monkeypatch.setitem(task.versions, "espeakng-loader", "0.2.3")  # simulates the launcher's version
     outcome = task(pickle.dumps(unit))
     assert outcome.problem == (
         f"worker {platform.node()}: espeakng-loader is 0.2.4, expected 0.2.3 as on the machine that "
@@ -141,7 +139,7 @@ def test_a_worker_with_another_version_of_the_synthesiser_is_named(tmp_path, mon
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"RIFF"])  # as a power failure may leave it
+@pytest.mark.parametrize("content", [b"", b"RIFF"])  # a power failure may leave such a file
 def test_a_damaged_recording_is_synthesised_again(tmp_path, content):
     write(tmp_path, make_prompts("a"))
     path = tmp_path / "wav" / "f1" / "a.wav"
@@ -190,9 +188,7 @@ def test_incomplete_saved_settings_are_refused(tmp_path):
 
 def test_refuses_a_directory_with_other_files(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
-    message = (
-        "contains files but no synthesis.json, so it is not a synthesised corpus; choose an empty or a new"
-    )
+    message = "contains files but no synthesis.json, so it is not a synthesised corpus; choose an empty or a"
     with pytest.raises(errors.UserError, match=message):
         claim(tmp_path)
     assert os.listdir(tmp_path) == ["letter.txt"]

@@ -1,4 +1,4 @@
-"""Plans of corpora from text: sentences, pinyin, words, speakers of the splits, messages."""
+"""Tests plans for synthesised corpora: sentences, pinyin, words, speakers per split, error messages."""
 
 from __future__ import annotations
 
@@ -69,10 +69,7 @@ def test_sentences_that_cannot_be_spoken_are_rejected(text_dir):
     planned, rejected = make_plan(text_dir)
     name = f"{text_dir.name}-train"
     assert planned[0].utterance_id == f"{name}-6"
-    reason = (
-        "cannot be spoken: a sentence needs 1 to 60 hanzi, each with a toned syllable "
-        "(or Latin letters with kokoro)"
-    )
+    reason = f"cannot be spoken: {text_plan._RULE}"
     assert rejected == [(f"{name}-{line}", "train", reason, "") for line in (2, 3, 4, 5)]
 
 
@@ -84,9 +81,8 @@ def test_a_directory_of_text_that_does_not_exist(tmp_path):
 def test_text_that_cannot_be_spoken_is_refused(text_dir):
     (text_dir / "dev.tsv").unlink()
     write(text_dir, "hello\t")
-    with pytest.raises(
-        errors.UserError, match="--text_dir: none of the 1 sentences can be spoken; a sentence needs 1 to"
-    ):
+    message = "--text_dir: none of the 1 sentences can be spoken; a sentence needs 1 to"
+    with pytest.raises(errors.UserError, match=message):
         make_plan(text_dir)
 
 
@@ -132,10 +128,8 @@ def test_only_the_requested_voices_are_used(tmp_path):
 
 def test_unknown_voices_are_refused(tmp_path):
     config = make_config(tmp_path, voices=("f1", "zf_xiaobei"))
-    with pytest.raises(
-        errors.UserError,
-        match="--voices: zf_xiaobei cannot be used with --tts=espeak; choose from Alex, Andy, ",
-    ):
+    message = "--voices: zf_xiaobei cannot be used with --tts=espeak; choose from Alex, Andy, "
+    with pytest.raises(errors.UserError, match=message):
         text_plan.assign_speakers(config, ENGINE, ("train",))
 
 
