@@ -69,7 +69,10 @@ def main(config: DownloadConfig) -> None:
     mirror = config.mirror.rstrip("/")
     for name in unpacking.download(corpus, config.corpus_dir, config.parts, mirror):
         print(f"{name}: already unpacked")
-    print(_build_command(config.corpus, os.path.join(config.corpus_dir, corpus.folder)))
+    flagfile = os.path.join("flags", config.corpus, "build.flags")
+    source = f"--flagfile={flagfile}" if os.path.exists(flagfile) else f"--corpus={config.corpus}"
+    corpus_dir = shlex.quote(os.path.join(config.corpus_dir, corpus.folder))
+    print(f"python -m tfrecord_builder.build {source} --corpus_dir={corpus_dir} --output_dir=DATA")
 
 
 def _is_site(address: str) -> bool:
@@ -78,14 +81,6 @@ def _is_site(address: str) -> bool:
     except ValueError:  # raised, for example, by an incomplete IPv6 address
         return False
     return site.scheme in ("http", "https") and bool(site.netloc)
-
-
-def _build_command(name: str, corpus_dir: str) -> str:
-    flagfile = os.path.join("flags", name, "build.flags")
-    source = f"--flagfile={flagfile}" if os.path.exists(flagfile) else f"--corpus={name}"
-    return (
-        f"python -m tfrecord_builder.build {source} --corpus_dir={shlex.quote(corpus_dir)} --output_dir=DATA"
-    )
 
 
 if __name__ == "__main__":

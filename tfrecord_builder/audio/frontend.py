@@ -200,7 +200,9 @@ def extract(
 def _log_mel(frames: tf.Tensor, config: FrontendConfig) -> tf.Tensor:
     frames -= tf.reduce_mean(frames, axis=-1, keepdims=True)
     previous = tf.concat([frames[..., :1], frames[..., :-1]], axis=-1)  # Kaldi repeats the first sample
-    frames = (frames - PRE_EMPHASIS * previous) * _povey_window(config.window_samples)
+    phase = 2 * np.pi * np.arange(config.window_samples) / (config.window_samples - 1)
+    window = np.power(0.5 - 0.5 * np.cos(phase), POVEY_POWER).astype(np.float32)
+    frames = (frames - PRE_EMPHASIS * previous) * window
     # The frames are padded here because the padding in tf.signal.rfft fails if there are no frames.
     padding = _fft_length(config.window_samples) - config.window_samples
     paddings = [[0, 0]] * (frames.shape.rank - 1) + [[0, padding]]
@@ -234,8 +236,3 @@ def _hz_to_mel(hz: np.ndarray) -> np.ndarray:
 
 def _fft_length(window_samples: int) -> int:
     return 1 << (window_samples - 1).bit_length()  # Kaldi's round_to_power_of_two
-
-
-def _povey_window(window_samples: int) -> np.ndarray:
-    phase = 2 * np.pi * np.arange(window_samples) / (window_samples - 1)
-    return np.power(0.5 - 0.5 * np.cos(phase), POVEY_POWER).astype(np.float32)

@@ -31,7 +31,10 @@ def find_trailing_audio(file: BinaryIO, kind: str, position: int) -> str:
     if kind == "MP3":
         end = _find_tags(file)
         num_frames = sum(start < end for start in _find(file, kind, position))
-        return "more frames follow" if num_frames and num_frames > _count_padding(file) else ""
+        info = num_frames and _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
+        # The last frames may be only padding added by the encoder.
+        num_padding = (int.from_bytes(info[2], "big") & 4095) // 576 if info else 0
+        return "more frames follow" if num_frames > num_padding else ""
     if is_joined(file, kind):
         return "another stream follows"
     is_cut = kind == "FLAC" and _find_tags(file) > position
@@ -66,12 +69,6 @@ def _find_tags(file: BinaryIO) -> int:
     end -= _TAG_BYTES * (os.pread(file.fileno(), 3, max(end - _TAG_BYTES, 0)) == b"TAG")
     footer = os.pread(file.fileno(), 32, max(end - 32, 0))
     return end - (32 + int.from_bytes(footer[12:16], "little") if footer[:8] == b"APETAGEX" else 0)
-
-
-def _count_padding(file: BinaryIO) -> int:
-    """Returns the number of frames at the end of an MP3 that may be only padding added by the encoder."""
-    info = _WHOLE_INFO.search(os.pread(file.fileno(), _HEAD_BYTES, 0))
-    return (int.from_bytes(info[2], "big") & 4095) // 576 if info else 0
 
 
 def _find(file: BinaryIO, kind: str, start: int) -> Iterator[int]:

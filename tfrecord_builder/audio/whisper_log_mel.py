@@ -27,19 +27,17 @@ def extract(waveform: tf.Tensor, num_samples: Optional[tf.Tensor], num_mel_bins:
 
     Args:
         waveform: float32 [batch, max_samples] or [num_samples] at 16 kHz.
-        num_samples: int32 [batch], lengths without padding; samples in the padding are ignored. None if there
-            is no padding.
+        num_samples: int32 [batch], lengths without padding; None if there is no padding.
         num_mel_bins: 80 or 128.
 
     Returns:
-        float32 [batch, max_samples // 160, num_mel_bins]; values range from about -1 to 1.5 and are 0 in
-        the padding. The result has a batch axis only if `waveform` does.
+        float32 [batch, max_samples // 160, num_mel_bins], without the batch axis if `waveform` has none;
+        values range from about -1 to 1.5 and are 0 in the padding.
     """
     waveform = tf.convert_to_tensor(waveform)
     if waveform.shape.rank == 1:
-        return extract(
-            waveform[None], num_samples if num_samples is None else num_samples[None], num_mel_bins
-        )[0]
+        lengths = None if num_samples is None else num_samples[None]
+        return extract(waveform[None], lengths, num_mel_bins)[0]
     if num_samples is None:
         num_samples = tf.fill(tf.shape(waveform)[:1], tf.shape(waveform)[1])
     hann = np.float32(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WINDOW) / WINDOW))  # a periodic window

@@ -26,14 +26,12 @@ class Homophones:
 
     def replace(self, text: str, seed: str) -> str:
         """Returns the text with a fraction RATE of its hanzi replaced; `seed` determines which ones."""
-        generator = random.Random(seed)
-        return "".join(self._replace_one(character, generator) for character in text)
-
-    def _replace_one(self, character: str, generator: random.Random) -> str:
-        if generator.random() >= RATE or character not in self._choices:
-            return character
-        others, cumulative_weights = self._choices[character]
-        return generator.choices(others, cum_weights=cumulative_weights)[0]
+        generator, characters = random.Random(seed), list(text)
+        for index, character in enumerate(characters):
+            if generator.random() < RATE and character in self._choices:
+                others, cumulative_weights = self._choices[character]
+                (characters[index],) = generator.choices(others, cum_weights=cumulative_weights)
+        return "".join(characters)
 
 
 def count_hanzi(texts: Iterable[str]) -> collections.Counter[str]:

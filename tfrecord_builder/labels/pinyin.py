@@ -55,7 +55,11 @@ class PinyinReader:
         if not self._has_sandhi:
             return readings
         is_fixed = [word in self._user_phrases for word in words for _ in word]
-        grouped = self._group_words(words)
+        # The words for tone sandhi are the user's phrases, and jieba's words between them.
+        phrases, grouped = {word for word in words if len(word) > 1 and word in self._user_phrases}, []
+        for is_phrase, group in itertools.groupby(words, phrases.__contains__):
+            neighbours = list(group)
+            grouped += neighbours if is_phrase else tone_sandhi.segment("".join(neighbours))
         corrected = context_readings.correct(grouped, readings, is_fixed)
         return tone_sandhi.change_tones(grouped, corrected, is_fixed)
 
@@ -81,15 +85,6 @@ class PinyinReader:
         """
         parts = _join_phrases(tone_sandhi.segment(hanzi)) if self._has_sandhi else [hanzi]
         return [word for part in parts for word in mmseg.seg.cut(part)]
-
-    def _group_words(self, words: Sequence[str]) -> list[str]:
-        """Returns the words for tone sandhi: the user's phrases, and jieba's words between them."""
-        grouped: list[str] = []
-        phrases = {word for word in words if len(word) > 1 and word in self._user_phrases}
-        for is_phrase, group in itertools.groupby(words, phrases.__contains__):
-            neighbours = list(group)
-            grouped += neighbours if is_phrase else tone_sandhi.segment("".join(neighbours))
-        return grouped
 
 
 def _join_phrases(words: Sequence[str]) -> list[str]:

@@ -34,7 +34,8 @@ VARIANTS = tuple(
 )
 _MAX_SPEAKERS_PER_VARIANT = 20  # more speakers would hardly differ
 
-# Syllables that eSpeak NG would read as English: _UNKNOWN rejects some, _RESPELLED spells others differently.
+# Syllables that eSpeak NG would read as English: _UNKNOWN rejects some; _RESPELLED spells others differently
+# (xong2 instead of xiong2, xu1 instead of xv1, er5 instead of r5).
 _UNKNOWN = re.compile("(?:h?m|n|hng|ê|iai|io|v.*|(?!e?r[1-5]).*r)[1-5]")
 _RESPELLED = (
     (re.compile("^([jqx])iong"), r"\1ong"),
@@ -92,7 +93,10 @@ class EspeakEngine(prompts.SpeechEngine):
 
     def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
         """Returns the syllables with tone sandhi, because eSpeak NG speaks tones as they are written."""
-        return list(map(_respell, tone_sandhi.change_tones(words, syllables, [False] * len(syllables))))
+        spelled = tone_sandhi.change_tones(words, syllables, [False] * len(syllables))
+        for pattern, replacement in _RESPELLED:
+            spelled = [pattern.sub(replacement, syllable) for syllable in spelled]
+        return spelled
 
     def open(self) -> Callable[[prompts.Prompt], np.ndarray]:
         return functools.partial(self._speak, EspeakSynthesiser())
@@ -139,13 +143,6 @@ def _pink_noise(num_samples: int, rng: np.random.RandomState) -> np.ndarray:
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     noise = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1)), num_samples)
     return noise / np.std(noise)
-
-
-def _respell(syllable: str) -> str:
-    """Spells a syllable for eSpeak NG: xong2 instead of xiong2, xu1 instead of xv1, er5 instead of r5."""
-    for pattern, replacement in _RESPELLED:
-        syllable = pattern.sub(replacement, syllable)
-    return syllable
 
 
 def _damaged(problem: str) -> errors.UserError:

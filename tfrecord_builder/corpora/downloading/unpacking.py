@@ -67,7 +67,11 @@ def download(
         for archive in selected:
             path = os.path.join(directory, archive.name)
             if archive not in finished:
-                _provide(archive, f"{mirror}/resources/{corpus.number}/{archive.name}", path)
+                if not os.path.exists(path):
+                    url = f"{mirror}/resources/{corpus.number}/{archive.name}"
+                    fetch.fetch(url, f"{path}.incomplete", archive.num_bytes)
+                    os.replace(f"{path}.incomplete", path)
+                fetch.check_md5(path, archive.md5)
                 _install(corpus, archive, directory)
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
@@ -116,14 +120,6 @@ def _has_traces(corpus: archives.Corpus, some: Sequence[archives.Archive], direc
     paths += [f"{path}.incomplete" for path in paths]
     paths += [_marker(corpus, archive, directory) for archive in some]
     return any(map(os.path.exists, paths))
-
-
-def _provide(archive: archives.Archive, url: str, path: str) -> None:
-    """Downloads the archive if it does not exist yet; always verifies the archive."""
-    if not os.path.exists(path):
-        fetch.fetch(url, f"{path}.incomplete", archive.num_bytes)
-        os.replace(f"{path}.incomplete", path)
-    fetch.check_md5(path, archive.md5)
 
 
 def _install(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> None:
@@ -201,14 +197,10 @@ def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
     if member.issym() and ".." in below:
         raise tarfile.TarError(f"{member.name!r} is a link whose target has '..' after a folder")
     for name in (posixpath.dirname(member.name), member.linkname if member.islnk() else ""):
-        if _has_link(directory, name):
+        parts = itertools.accumulate(name.strip("/").split("/"), os.path.join)
+        if any(os.path.islink(os.path.join(directory, part)) for part in parts):
             raise tarfile.TarError(f"the path or target of {member.name!r} passes through a link")
     return tarfile.data_filter(member, directory)
-
-
-def _has_link(directory: str, name: str) -> bool:
-    parts = itertools.accumulate(name.strip("/").split("/"), os.path.join)
-    return any(os.path.islink(os.path.join(directory, part)) for part in parts)
 
 
 def _marker(corpus: archives.Corpus, archive: archives.Archive, directory: str) -> str:
