@@ -7,11 +7,9 @@ import loopback_server
 import paths
 import pytest
 import small_archives
-from absl import flags
 
 from tfrecord_builder import download, errors
 from tfrecord_builder.corpora.downloading import archives
-from tfrecord_builder.program import config_flags
 
 ROOT = str(paths.ROOT)
 
@@ -106,11 +104,3 @@ def test_prints_the_build_command(run, tmp_path, monkeypatch):
 def test_wrong_settings(settings, message):
     with pytest.raises(errors.UserError, match=f"^{re.escape(message)}"):
         download.DownloadConfig(**{"corpus": "thchs30", "corpus_dir": "d", **settings})
-
-
-def test_the_flags_are_the_fields():
-    values = flags.FlagValues()
-    config_flags.define(download.DownloadConfig, values)
-    values(["download", "--corpus=librispeech", "--corpus_dir=d", "--parts=dev-clean,test-clean"])
-    config = config_flags.from_flags(download.DownloadConfig, values)
-    assert config == download.DownloadConfig("librispeech", "d", ("dev-clean", "test-clean"))

@@ -68,7 +68,7 @@ def read_audio(
         max_seconds: maximum duration; longer audio is rejected after slightly more than this has been read.
         start_seconds: start of the segment.
         seconds: duration of the segment; None to read to the end of the file.
-        channel: index of a channel; None: the mean of all channels, or a loud one if they cancel out.
+        channel: index of a channel; None for the mean of all channels, or a loud channel if they cancel out.
         opened: if not None, the recording to read; `path` is then used only in messages.
 
     Returns:

@@ -29,9 +29,7 @@ _BUFFER_BYTES = 1 << 20
 _SLACK_SECONDS = 0.2  # the header's duration may exceed the actual duration by this much
 _TIMED = ("mov", "matroska", "mpegts", "asf")  # formats that store a timestamp with each packet
 _INTERRUPTED = ("mp3", "mpegts")  # formats that may contain other data between frames
-_JITTER_SECONDS = (
-    0.1  # smaller gaps come from rounded timestamps, or from samples that encoders add at the start
-)
+_JITTER_SECONDS = 0.1  # smaller gaps come from rounding, or from samples that encoders add at the start
 _MAX_GAP_SECONDS = 3600  # if a gap is longer, its timestamps must be wrong
 _CODECS = (
     "aac,aac_latm,ac3,alac,amrnb,amrwb,flac,mp2float,mp3float,opus,speex,vorbis,wmalossless,wmapro,wmav1,"

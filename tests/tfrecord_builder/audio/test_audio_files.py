@@ -288,7 +288,7 @@ def test_a_failed_disk_is_not_damaged_audio(read, tmp_path, monkeypatch):
     soundfile.write(path, tone(1000, 16000), 16000)
     # Every read by libsndfile fails, because the file is opened only for writing.
     monkeypatch.setattr(files, "open_binary", lambda path: open(path, "ab"))
-    monkeypatch.setattr(audio_stream, "_quiet_mp3", contextlib.nullcontext)  # it would read first
+    monkeypatch.setattr(audio_stream, "_quiet_mp3", contextlib.nullcontext)  # reads the file too
     message = r"a.wav cannot be read \(Bad file descriptor\); check the disk or object store, then .* kept.$"
     with pytest.raises(audio_files.AudioError, match=message) as caught:
         read(path, 16000)

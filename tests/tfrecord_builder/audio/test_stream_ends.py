@@ -1,4 +1,4 @@
-"""MP3, Ogg and FLAC files that libsndfile does not read to the end are read completely or refused."""
+"""MP3, Ogg and FLAC files that libsndfile does not read to the end are read to the end or refused."""
 
 from __future__ import annotations
 

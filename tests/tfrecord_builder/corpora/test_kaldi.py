@@ -21,7 +21,7 @@ def test_segments(tmp_path):
     found = [u for u in _list(corpus_trees.make_kaldi_corpus(tmp_path)) if u.split == "train"]
     assert [(u.utterance_id, u.speaker, u.text, u.start_seconds, u.seconds, u.channel) for u in found] == [
         ("s1-1", "s1", "HI UM YEAH", 0.0, 0.5, None),
-        ("s1-2", "s1", "你好", 0.5, None, None),  # to the end
+        ("s1-2", "s1", "你好", 0.5, None, None),  # up to the end of the recording
         ("s2-1", "s2", "谢谢", 0.25, 0.5, 1),
     ]
     assert {u.audio for u in found} == {str(tmp_path / "wav" / "sw1.wav")}

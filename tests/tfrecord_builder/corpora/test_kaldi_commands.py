@@ -35,7 +35,7 @@ def test_commands_that_only_decode(command, found):
         "cat a.wav; rm b.wav",
         "cat $HOME/a.wav",
         "cat 'a.wav",
-        "flac -c a.wav",  # encodes
+        "flac -c a.wav",  # encodes instead of decoding
         "flac -c -d --skip=10 a.flac",
         "sph2pipe -f wav -t 1:2 a.sph",
         "sph2pipe -f wav -c 3 a.sph",

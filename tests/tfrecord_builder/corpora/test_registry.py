@@ -18,13 +18,6 @@ def _list(corpus, *directories):
     return list(registry.list_utterances(corpus, [str(directory) for directory in directories]))
 
 
-def test_manifest(tmp_path):
-    found = _list("manifest", small_corpora.make_manifest_corpus(tmp_path))
-    named = [(u.utterance_id, u.speaker, u.split) for u in found]
-    assert named[-2:] == [("u06", "a", "dev"), ("u07", "b", "dev")]
-    assert found[0].audio == str(tmp_path / "audio" / "u00.wav")
-
-
 def test_speakers_of_several_directories_stay_distinct(tmp_path):
     first = small_corpora.make_manifest_corpus(tmp_path / "one", 1, 0, prefix="x")
     second = small_corpora.make_manifest_corpus(tmp_path / "two", 1, 0, prefix="y")
@@ -37,12 +30,6 @@ def test_text(tmp_path):
     assert [u.utterance_id for u in found] == ["news-train-2", "news-train-3", "news-train-4", "news-dev-2"]
     assert {u.speaker for u in found} == {"news"}
     assert (found[1].audio, found[1].text, found[1].pinyin) == (None, "谢谢", "xie4 xie5")
-
-
-def test_text_whose_dev_split_has_another_name(tmp_path):
-    small_corpora.make_text_corpus(tmp_path / "news")
-    os.rename(tmp_path / "news" / "dev.tsv", tmp_path / "news" / "Valid.tsv")
-    assert [u.split for u in _list("text", tmp_path / "news")] == ["train", "train", "train", "dev"]
 
 
 def test_directories_of_one_name_are_named_with_their_parents(tmp_path):

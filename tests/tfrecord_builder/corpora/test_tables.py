@@ -90,7 +90,7 @@ def test_csv_with_other_separators(tmp_path, content):
     ("names", "splits"),
     [
         (("Train.csv", "valid.csv", "test.tsv"), ["train", "dev", "test"]),
-        (("train.csv", "train-clean-100.csv", "dev-clean.csv"), ["train", "dev"]),  # parts of the first
+        (("train.csv", "train-clean-100.csv", "dev-clean.csv"), ["train", "dev"]),  # train has all parts
         (("librivox-train-clean-100.csv", "librivox-train-clean-360.csv"), ["train", "train"]),
         (("ru.csv",), ["train"]),
         (("metadata.csv",), ["train"]),

@@ -64,7 +64,7 @@ def test_st_cmds_a_byte_order_mark_and_another_encoding(tmp_path):
 
 def test_st_cmds_other_directories(tmp_path):
     corpus_trees.make_st_cmds_corpus(tmp_path / "ST-CMDS-20170001_1-OS")
-    for name in ("20170001P0000100001.txt", "20170001P00001A0001.metadata"):  # no speaker; no recording
+    for name in ("20170001P0000100001.txt", "20170001P00001A0001.metadata"):  # invalid name; not a recording
         small_corpora.write_text(tmp_path / name, "好")
     message = "found no ST-CMDS recordings such as 20170001P00001A0001.wav; pass the directory ST-CMDS-2017"
     with pytest.raises(errors.UserError, match=message):

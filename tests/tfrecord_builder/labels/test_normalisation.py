@@ -63,7 +63,7 @@ def test_normalise(transcript, expected):
         ("而 对 楼市", ["而对楼市"]),
         ("It\u2019s OK, really", ["its ok", "really"]),
         ("“你”（好）...", ["你", "好"]),
-        # Whether Python writes a final sigma before a full stop depends on its version.
+        # Python versions disagree on whether a sigma before a full stop is final.
         ("ΑΣ.Β", ["ας", "β"] if "ΑΣ.Β".lower() == "ας.β" else ["ασ", "β"]),
         ("，", []),
     ],

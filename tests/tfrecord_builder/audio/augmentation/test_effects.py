@@ -149,15 +149,11 @@ def test_the_first_channel_of_an_impulse_response_is_used(folders):
 
 def test_damaged_impulse_responses_and_noises_are_named(folders):
     path = small_corpora.write_audio(os.path.join(folders["rir_dir"], "mute.wav"), np.zeros(RATE))
-    with pytest.raises(
-        errors.UserError, match="mute.wav: the room impulse response is silent; remove the file.$"
-    ):
+    with pytest.raises(errors.UserError, match="mute.wav: the room impulse response is silent; remove the"):
         effects.apply(small_corpora.tone(1.0), RATE, Variant(room=path))
     path = os.path.join(folders["noise_dir"], "nan.wav")
     soundfile.write(path, np.float32([np.nan] * RATE), RATE, subtype="FLOAT")
-    with pytest.raises(
-        errors.UserError, match="nan.wav: some samples are NaN or Inf; remove the file from the"
-    ):
+    with pytest.raises(errors.UserError, match="nan.wav: some samples are NaN or Inf; remove the file from"):
         effects.apply(small_corpora.tone(0.5), RATE, Variant(noise=path, noise_seconds=1.0))
     os.remove(path)
     with pytest.raises(errors.UserError, match="nan.wav"):
