@@ -42,7 +42,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import manifest
 
 
-@pytest.mark.parametrize("noise_level", [0.0, 0.03])  # at 0.03, the noise peaks at 12 % of the tone's level
+@pytest.mark.parametrize("noise_level", [0.0, 0.03])  # 0.03: noise that peaks at 12 % of the tone's level
 def test_speech_begins_and_ends_where_it_is_louder_than_the_noise(noise_level):
     waveform = noise_level * np.random.default_rng(1).normal(size=32000)
     waveform[8000:24000] += np.sin(np.arange(16000))

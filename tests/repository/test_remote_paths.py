@@ -8,39 +8,33 @@ import pytest
 from estimator_asr.pretrained import warm_start
 from tfrecord_builder import errors
 
-# For each program, the flags for local paths only, and the flags for paths that may be in an object store.
-PATHS = {
-    "estimator_asr.align": ("saved_model audio_dir text_dir pairs output_dir", "corpus_dir data_dir"),
-    "estimator_asr.average": ("model_dir", ""),
-    "estimator_asr.demo": ("output_dir", ""),
-    "estimator_asr.demo.sentences": ("output_dir", ""),
-    "estimator_asr.doctor": ("model_dir", "data_dir"),
-    "estimator_asr.encode": ("weights", "data_dir output_dir"),
-    "estimator_asr.evaluate": ("model_dir saved_model output_dir", "data_dir hotwords_file compare"),
-    "estimator_asr.export": (
-        "acoustic_model_dir language_model_dir punctuation_model_dir export_dir report_dir",
-        "data_dir",
-    ),
-    "estimator_asr.pseudo_label": ("saved_model second_saved_model audio_dir output_dir report_dir", ""),
-    "estimator_asr.replay": ("nan_dir", ""),
-    "estimator_asr.serve": ("saved_model", "token_file"),
-    "estimator_asr.show_weights": ("", ""),
-    "estimator_asr.train": ("model_dir warm_start_from", "data_dir"),
-    "estimator_asr.train_ngram": ("", "data_dir output_file"),
-    "estimator_asr.transcribe": ("saved_model", "output_dir hotwords_file"),
-    "estimator_asr.tune": (
-        "acoustic_model_dir language_model_dir punctuation_model_dir whisper_decoder",
-        "data_dir ngram",
-    ),
-    "tfrecord_builder.build": (
-        "",
-        "corpus_dir output_dir vocabulary vocabulary_dir user_dictionary rir_dir noise_dir",
-    ),
-    "tfrecord_builder.download": ("corpus_dir", ""),
-    "tfrecord_builder.show": ("", "data_dir output"),
-    "tfrecord_builder.synthesise": ("output_dir model check", "text_dir"),
-    "tfrecord_builder.verify": ("", "data_dir"),
-}
+# Program | flags for local paths only | flags for paths that may be in an object store
+TABLE = """
+estimator_asr.align | saved_model audio_dir text_dir pairs output_dir | corpus_dir data_dir
+estimator_asr.average | model_dir |
+estimator_asr.demo | output_dir |
+estimator_asr.demo.sentences | output_dir |
+estimator_asr.doctor | model_dir | data_dir
+estimator_asr.encode | weights | data_dir output_dir
+estimator_asr.evaluate | model_dir saved_model output_dir | data_dir hotwords_file compare
+estimator_asr.export | acoustic_model_dir language_model_dir punctuation_model_dir export_dir report_dir \
+    | data_dir
+estimator_asr.pseudo_label | saved_model second_saved_model audio_dir output_dir report_dir |
+estimator_asr.replay | nan_dir |
+estimator_asr.serve | saved_model | token_file
+estimator_asr.show_weights | |
+estimator_asr.train | model_dir warm_start_from | data_dir
+estimator_asr.train_ngram | | data_dir output_file
+estimator_asr.transcribe | saved_model | output_dir hotwords_file
+estimator_asr.tune | acoustic_model_dir language_model_dir punctuation_model_dir whisper_decoder \
+    | data_dir ngram
+tfrecord_builder.build | | corpus_dir output_dir vocabulary vocabulary_dir user_dictionary rir_dir noise_dir
+tfrecord_builder.download | corpus_dir |
+tfrecord_builder.show | | data_dir output
+tfrecord_builder.synthesise | output_dir model check | text_dir
+tfrecord_builder.verify | | data_dir
+"""
+PATHS = {line.split(" |")[0]: line.split("|")[1:] for line in TABLE.strip().splitlines()}
 DEMO = ("estimator_asr.demo", "output_dir")  # contains model directories
 EXPECTED = (
     "expected a path on a local disk or a mounted volume; copy from or to an object store with its own tool, "

@@ -21,7 +21,7 @@ FILES = ("requirements.txt", "requirements-dev.txt")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 PROJECT = tomllib.loads((paths.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LINES = itertools.chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
-BOUNDS = [line for line in LINES if not line.startswith(PROJECT["name"])]  # without the project's own extras
+BOUNDS = [line for line in LINES if not line.startswith(PROJECT["name"])]  # leaves out its own extras
 
 
 def read(name):

@@ -55,7 +55,7 @@ def _read_nemo(path: str, split: str) -> Iterator[manifest.Utterance]:
 
 
 def _read_channel(selector: Any) -> tuple[Optional[int], str]:
-    """Returns the selected channel (None: the average of all channels) and the problem (empty if none)."""
+    """Returns the selected channel (None for the average of all channels) and the problem, "" if valid."""
     channel = selector[0] if isinstance(selector, list) and len(selector) == 1 else selector
     if channel is None or channel == "average":
         return None, ""

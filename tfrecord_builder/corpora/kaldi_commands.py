@@ -17,7 +17,7 @@ _SHELL = re.compile(r"[|;&<>$`*?(){}\\\n]")  # characters that join commands or 
 
 
 class _Command(NamedTuple):
-    """Patterns for the arguments with which a command only decodes a file; the file itself has none."""
+    """Patterns for the arguments of a command that only decodes a file; the file name needs no pattern."""
 
     flags: str = ""  # pattern for options without a value
     options: dict[str, str] = {}  # name of each option -> pattern for its value

@@ -101,7 +101,8 @@ def _list_pair(corpus_dir: str, name: str, split: str) -> Iterator[manifest.Utte
         )
     recordings = {}
     for where, fields in json_lines.read_objects(path):
-        sound = {key: fields[key] for key in ("sources", "transforms") if key in fields}  # saves memory
+        # Other fields are dropped, because all recordings are in memory at the same time.
+        sound = {key: fields[key] for key in ("sources", "transforms") if key in fields}
         recordings[json_lines.get_text(where, fields, "id")] = sound
     for where, supervision in json_lines.read_objects(partner):
         recording = recordings.get(json_lines.get_text(where, supervision, "recording_id"))

@@ -148,7 +148,7 @@ def _check_columns(where: str, header: Sequence[str], needed: Needed, remedy: st
 def _read_row(
     where: str, header: Sequence[str], values: Sequence[str], needed: Needed, separator: str = ""
 ) -> Row:
-    """Maps keys in NAMES to values; if several columns belong to a key, uses any non-empty value."""
+    """Maps keys in NAMES to values; if a key has several columns, uses any value that is not empty."""
     if any(map(str.strip, values[len(header) :])):
         remedy = "quote values that contain {}" if separator in ",;" else "remove {} from the values"
         raise errors.UserError(

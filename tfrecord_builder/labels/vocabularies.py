@@ -18,7 +18,7 @@ from tfrecord_builder.labels import labelling, subwords
 from tfrecord_builder.program import config_flags, config_json
 from tfrecord_builder.storage import files
 
-_TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # in data directories, in model directories
+_TOKEN_TYPE_FILES = (dataset_info.INFO_FILE, "config.json")  # files in data and model directories
 
 
 @dataclasses.dataclass(frozen=True)

@@ -298,7 +298,7 @@ def test_a_failed_disk_is_not_damaged_audio(read, tmp_path, monkeypatch):
 def test_a_disk_that_fails_within_a_file_is_not_truncation(read, tmp_path, monkeypatch):
     path = str(tmp_path / "a.wav")
     soundfile.write(path, tone(16000, 16000), 16000)
-    os.truncate(path, 9000)  # to libsndfile, a failed read looks like the end of the file
+    os.truncate(path, 9000)  # libsndfile takes a failed read for the end of the file
 
     def fail(*_):
         raise OSError(errno.EIO, "Input/output error")

@@ -146,7 +146,7 @@ def test_nemo_channels(tmp_path):
 def test_nemo_other_names_of_splits(tmp_path):
     for name in ("valid", "validation_manifest", "val.clean", "Train", "eval"):
         small_corpora.write_text(tmp_path / f"{name}.json", '{"audio_filepath": "a.wav"}\n')
-    splits = [u.split for u in _list_nemo(tmp_path)]  # in the order of the file names
+    splits = [u.split for u in _list_nemo(tmp_path)]  # sorted by file name
     assert splits == ["train", "test", "dev", "dev", "dev"]
 
 

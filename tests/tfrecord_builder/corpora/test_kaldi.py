@@ -113,7 +113,7 @@ def test_splits_of_other_names(tmp_path):
         small_corpora.write_text(tmp_path / name / "wav.scp", f"{name} /in/a.wav\n")
         small_corpora.write_text(tmp_path / name / "text", f"{name} 好\n")
     assert [(u.utterance_id, u.split, u.speaker) for u in _list(tmp_path)] == [
-        ("Training", "train", ""),  # without utt2spk, the speaker is empty
+        ("Training", "train", ""),  # the speaker is empty, because there is no utt2spk
         ("valid", "dev", ""),
         ("eval", "test", ""),
     ]

@@ -181,7 +181,7 @@ LISTED = {
     5_1812_02 | 5_1812 | dev | 没有录音 | | dev/5_1812/5_1812_02.wav
     15_2222_01 | 15_2222 | test | 谢谢 | | test/15_2222/15_2222_01.wav
     """,
-    # Of two entries for a file, the first is used; the names of folders are not speakers.
+    # The first of two entries for a file is used; the names of folders are not speakers.
     "primewords": """
     00a1ca32 | 7 | train | 你好 谢谢 | | audio_files/0/00/00a1ca32.wav
     5732d955 | | train | | | audio_files/5/57/5732d955.wav

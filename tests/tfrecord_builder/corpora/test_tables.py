@@ -18,7 +18,7 @@ def test_csv_and_tsv(tmp_path):
     assert [(u.utterance_id, u.speaker, u.split, u.text, u.pinyin) for u in found] == [
         ("u1", "s1", "train", "今天,好", ""),
         ("u2", "s2", "train", '他说"好"', ""),
-        ("dev-2-u3", "s3", "dev", '"你好', "ni3 hao3"),  # in TSV, a quote is a character
+        ("dev-2-u3", "s3", "dev", '"你好', "ni3 hao3"),  # a quote in TSV is a character
     ]
     assert found[2].audio == str(tmp_path / "wav" / "u3.wav")
 

@@ -19,7 +19,7 @@ from tfrecord_builder.labels import normalisation
         ("It's   OK,really", "its ok really"),
         ("零\t一\u200b二", "零一二"),
         ("①㈱ 5℃", "1株5摄氏度"),
-        ("我❤️北京1️⃣号🏙️", "我北京1号"),  # with variation selectors and a keycap
+        ("我❤️北京1️⃣号🏙️", "我北京1号"),  # variation selectors, a keycap and emoji
         ("葛\U000e0100城", "葛城"),
         ("30m²，5㎡，2m³", "30平方米5平方米2立方米"),
         ("ที่นี่", "ที่นี่"),  # combining vowels and tone marks are kept

@@ -18,7 +18,7 @@ def test_to_characters_names_the_space():
         ("huar1 r5", "huar1 r5"),
         ("HH AH0 L OW1", "HH AH0 L OW1"),  # English phones are kept
         ("M N R NG ER0", "M N R NG ER0"),
-        ("A Ma MA0 o k", "A Ma MA0 o k"),  # without a transcript, these may be letters or syllables
+        ("A Ma MA0 o k", "A Ma MA0 o k"),  # these may be letters or syllables
         ("er ng a0", "er5 ng5 a5"),
         ("ni3\u200b hao3 \ufeff", "ni3 hao3"),
         ("", ""),

@@ -166,7 +166,7 @@ def test_files_folders_and_links_within(unpacked):
             folder("./c"),
             folder("c/empty"),
             ("c/data/A11_0.wav", b"sound"),
-            link("c/train/A11_0.wav", "../data/A11_0.wav"),  # as in THCHS-30
+            link("c/train/A11_0.wav", "../data/A11_0.wav"),  # THCHS-30 contains such links
             hard_link("c/same.wav", "c/data/A11_0.wav"),
         )
     )
