@@ -28,25 +28,16 @@ class WaveformLayout:
 
 @dataclasses.dataclass(frozen=True)
 class PretrainedEncoder:
-    """Sizes and identity of a pretrained encoder.
+    """Sizes and identity of a pretrained encoder."""
 
-    Attributes:
-        family: a key of FAMILIES.
-        num_mel_bins: values per log-mel frame; the encoder reads such frames, or they accompany its outputs.
-        units, inner_units, heads, layers: the Transformer's number of values per frame, width of the
-            feed-forward modules, number of attention heads, and number of blocks.
-        sha256: hex digest of the weights.
-        waveform: options of an encoder that reads samples; None if it reads log-mel frames.
-    """
-
-    family: str
-    num_mel_bins: int
-    units: int
-    inner_units: int
-    heads: int
-    layers: int
-    sha256: str
-    waveform: Optional[WaveformLayout] = None
+    family: str  # a key of FAMILIES
+    num_mel_bins: int  # values per log-mel frame, which the encoder reads or which accompany its outputs
+    units: int  # values per frame in the Transformer
+    inner_units: int  # width of the Transformer's feed-forward modules
+    heads: int  # attention heads per block
+    layers: int  # number of Transformer blocks
+    sha256: str  # hex digest of the weights
+    waveform: Optional[WaveformLayout] = None  # set if the encoder reads samples instead of log-mel frames
 
     subsampling = 2  # input frames per output frame
 

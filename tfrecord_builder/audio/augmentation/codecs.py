@@ -27,24 +27,15 @@ _TELEPHONE_HZ = (200.0, 300.0, 3400.0, 3700.0)
 
 @dataclasses.dataclass(frozen=True)
 class Channel:
-    """A transmission channel with one setting: a bit rate, quality, cutoff frequency or sample rate.
+    """A transmission channel with one setting: a bit rate, quality, cutoff frequency or sample rate."""
 
-    Attributes:
-        name: template for the channel's name in the ids of copies; {} stands for the setting.
-        lowest: lowest value of the setting, with the most loss.
-        highest: highest value of the setting.
-        transmit: function of samples, float32 [num_samples] in [-1, 1] at the channel's rate, and a
-            setting; returns the transmitted samples.
-        subtype: libsndfile subtype that the channel needs; empty if all versions support the channel.
-        rate: sample rate in Hz; None means twice the setting.
-    """
-
-    name: str
-    lowest: int
-    highest: int
+    name: str  # template for the channel's name in the ids of copies; {} stands for the setting
+    lowest: int  # lowest value of the setting, with the most loss
+    highest: int  # highest value of the setting
+    # Transmits samples, float32 [num_samples] in [-1, 1] at the channel's rate, with a setting.
     transmit: Callable[[np.ndarray, int], np.ndarray]
-    subtype: str = ""
-    rate: Optional[int] = _CODED_RATE
+    subtype: str = ""  # libsndfile subtype that the channel needs; empty if all versions support the channel
+    rate: Optional[int] = _CODED_RATE  # sample rate in Hz; None means twice the setting
 
     def sample(self, uniform: float) -> int:
         """Converts a uniform number in [0, 1) to a setting whose logarithm is uniformly distributed."""

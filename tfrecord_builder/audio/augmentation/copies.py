@@ -45,19 +45,12 @@ _LAST_OFFSET = 0.9  # noise starts in the first 90 % of its recording, so that s
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A recording of a room impulse response or of noise.
-
-    Attributes:
-        path: path of the audio file.
-        name: path relative to --rir_dir or --noise_dir.
-        seconds: duration, rounded down to milliseconds.
-        signature: size in bytes and modification time in ns.
-    """
+    """A recording of a room impulse response or of noise."""
 
     path: str
-    name: str
-    seconds: float
-    signature: tuple[int, int]
+    name: str  # path relative to --rir_dir or --noise_dir
+    seconds: float  # duration, rounded down to milliseconds
+    signature: tuple[int, int]  # size in bytes and modification time in ns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,37 +69,21 @@ class Sources:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """The changes that make a copy; the values are JSON values, because variants are stored as JSON.
+    """The changes that make a copy; the values are JSON values, because variants are stored as JSON."""
 
-    Attributes:
-        speed: speed factor; 0.9 is slower and lower in pitch.
-        copy: number of the augmented copy at this speed, starting at 1; 0 for a copy that only changes speed.
-        room: path of a room impulse response; None for no reverberation.
-        noise: path of a noise recording; None for no noise.
-        noise_seconds: duration of the noise recording.
-        noise_offset_seconds: position in the noise recording at which to start.
-        snr_db: signal-to-noise ratio in dB, for `noise` or `sound`.
-        volume_db: gain in dB, applied before the codec.
-        codec: key of codecs.CHANNELS; None for no codec.
-        codec_setting: setting of the codec's channel.
-        sound: key of sounds.KINDS; None for no synthesised sound.
-        sound_seed: random seed for the sound.
-        is_wordless: True if the sound replaces the words, False if it is added to them at snr_db.
-    """
-
-    speed: float = 1.0
-    copy: int = 0
-    room: Optional[str] = None
-    noise: Optional[str] = None
-    noise_seconds: float = 0.0
-    noise_offset_seconds: float = 0.0
-    snr_db: float = 0.0
-    volume_db: float = 0.0
-    codec: Optional[str] = None
-    codec_setting: int = 0
-    sound: Optional[str] = None
-    sound_seed: int = 0
-    is_wordless: bool = False
+    speed: float = 1.0  # speed factor; 0.9 is slower and lower in pitch
+    copy: int = 0  # number of the augmented copy at this speed, from 1; 0 if only the speed is changed
+    room: Optional[str] = None  # path of a room impulse response; None for no reverberation
+    noise: Optional[str] = None  # path of a noise recording; None for no noise
+    noise_seconds: float = 0.0  # duration of the noise recording
+    noise_offset_seconds: float = 0.0  # position in the noise recording at which to start
+    snr_db: float = 0.0  # signal-to-noise ratio for `noise` or `sound`
+    volume_db: float = 0.0  # gain, applied before the codec
+    codec: Optional[str] = None  # key of codecs.CHANNELS; None for no codec
+    codec_setting: int = 0  # setting of the codec's channel
+    sound: Optional[str] = None  # key of sounds.KINDS; None for no synthesised sound
+    sound_seed: int = 0  # random seed for the sound
+    is_wordless: bool = False  # True if the sound replaces the words, False if it is added to them at snr_db
 
     def name(self, utterance_id: str) -> str:
         """Returns the copy's id: the utterance id followed by the changes, separated by "~"."""
