@@ -58,8 +58,7 @@ def list_utterances(
     reported per corpus. A sentence of a corpus without audio gets the id <directory>-<split>-<line> and the
     directory as its speaker. Audio paths are made absolute. Error messages mention `flag`.
 
-    Raises:
-        errors.UserError: a directory is missing, passed twice or unreadable, or has a different layout.
+    Raises errors.UserError if a directory is missing, passed twice or unreadable, or has a different layout.
     """
     for corpus_dir, name in zip(corpus_dirs, _name_directories(corpus_dirs, flag)):
         for utterance in _list_directory(corpus, corpus_dir, flag):

@@ -46,15 +46,11 @@ _DATA_ROOT = "{data_root}/"  # path prefix in SpeechBrain's JSON, which its reci
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:
     """Reads a table with a header line; chooses the separator that yields the most known column names.
 
-    Empty lines are ignored. Values missing at the end of a line count as empty. A line may contain more
-    values than there are columns only if the extra values are empty.
+    Yields (where, row) for each line that is not empty; `where` is "<file>: line <number>". Values missing at
+    the end of a line count as empty. Values after the last column must be empty.
 
-    Yields:
-        (where, row) for each line; `where` is "<file>: line <number>".
-
-    Raises:
-        errors.UserError: the file cannot be read or lacks a column, or a line has too many values, an empty
-            id or audio, values that contradict each other, or a quoted value that ends on another line.
+    Raises errors.UserError if the file cannot be read or lacks a column, or a line has too many values, an
+    empty id or audio, values that contradict each other, or a quoted value that ends on another line.
     """
     lines = enumerate(text_files.read_lines(path), 1)
     _, first = next(lines, (1, ""))
@@ -93,17 +89,12 @@ def read_object(where: str, fields: dict[str, Any], needed: Needed = RECORDINGS)
 
 
 def make_utterance(where: str, path: str, row: Row, split: Optional[str] = None) -> manifest.Utterance:
-    """Returns the utterance that a row describes.
+    """Returns the utterance that a row of the file `path` describes; error messages start with `where`.
 
-    Args:
-        where: the start of every error message (see read_table).
-        path: the file that contains the row; see layout.resolve for relative audio paths.
-        row: the row; if there is no id column, the id becomes <file>-<line>-<recording>, such as train-2-u1.
-        split: the split of the file. If None, the first folder of the audio path is used if the folder names
-            a split, otherwise train. A split column takes precedence.
-
-    Raises:
-        errors.UserError: the split or the segment is invalid.
+    Relative audio paths are resolved by layout.resolve. If there is no id column, the id becomes
+    <file>-<line>-<recording>, such as train-2-u1. A split column takes precedence over `split`, the split of
+    the file. If both are missing, the first folder of the audio path is used if the folder names a split,
+    otherwise train. Raises errors.UserError if the split or the segment is invalid.
     """
     name = row["audio"].strip().removeprefix(_DATA_ROOT)
     audio = layout.resolve(os.path.dirname(path), name)

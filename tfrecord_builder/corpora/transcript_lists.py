@@ -177,11 +177,9 @@ def _pair(
 ) -> Iterator[manifest.Utterance]:
     """Yields an utterance for every recording, then an utterance for every transcript without a recording.
 
-    Args:
-        folders: maps each split to the folder that contains its .wav files at any depth; file names are ids.
-        transcripts: maps each id to its transcript.
-        find_folder: maps the id of a missing recording to its split and its folder within the split's folder.
-        is_folder_speaker: True if folder names are speaker names; the transcript's speaker takes precedence.
+    `folders` maps each split to the folder that contains its .wav files at any depth; file names are ids.
+    `find_folder` maps the id of a missing recording to its split and its folder within the split's folder. If
+    is_folder_speaker, folder names are speaker names; the transcript's speaker takes precedence.
     """
     missing = dict(transcripts)
 

@@ -31,13 +31,11 @@ def normalise_pinyin(pinyin: str, transcript: str = "") -> list[str]:
     otherwise it is neutral only if it has several letters (unlike o and k), all in lower case. Tone marks
     (nǐ) become digits only at the position of a hanzi. A token that equals the Latin letter or digit at its
     position, apart from case, becomes that character. Other tokens that are not toned Mandarin syllables,
-    such as phones from another language (HH, NG, ER0), are kept unchanged. If the transcript has hanzi,
-    tokens that have neither letters nor digits are dropped.
+    such as phones from another language (HH, NG, ER0), are kept unchanged. Invisible characters are dropped.
 
-    Args:
-        pinyin: tokens separated by spaces; invisible characters are dropped.
-        transcript: normalised transcript. If it contains hanzi, but not one character per token, each token
-            that does not occur in the transcript is treated as the syllable of a hanzi.
+    `transcript` is normalised. If it contains hanzi, tokens that have neither letters nor digits are dropped;
+    if it then does not have one character per token, each token that does not occur in the transcript is
+    treated as the syllable of a hanzi.
     """
     visible = "".join(c for c in unicodedata.normalize("NFKC", pinyin) if unicodedata.category(c) != "Cf")
     tokens, characters = visible.split(), transcript.replace(" ", "")

@@ -155,8 +155,7 @@ def _damaged(problem: str) -> errors.UserError:
 class EspeakSynthesiser:
     """eSpeak NG's library, which speaks Mandarin pinyin; there can be only one instance per process.
 
-    Raises:
-        errors.UserError: the library or its data are missing or damaged; `speak` also raises it.
+    The constructor and `speak` raise errors.UserError if the library or its data are missing or damaged.
     """
 
     def __init__(self):

@@ -45,9 +45,7 @@ class Channel:
 def transmit(waveform: np.ndarray, sample_rate: int, codec: str, setting: int) -> np.ndarray:
     """Sends a waveform, float32 [num_samples], through one of CHANNELS; sample_rate is in Hz.
 
-    Returns:
-        float32 [num_samples]. A waveform that exceeds [-1, 1] is scaled down for the channel and then
-        scaled back up.
+    Returns float32 [num_samples]. A waveform that exceeds [-1, 1] is scaled down and afterwards back up.
     """
     if not len(waveform):
         return waveform  # MP3 cannot encode an empty file

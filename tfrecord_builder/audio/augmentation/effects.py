@@ -23,12 +23,9 @@ _CACHED_RIRS = 32  # impulse responses last at most 10 s, so 32 need at most 20 
 def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np.ndarray:
     """Applies a variant to a waveform, float32 [num_samples]; sample_rate is in Hz.
 
-    Returns:
-        float32 [num_samples / speed], or the waveform itself if the variant changes nothing. Samples may
-        exceed [-1, 1]: features are computed from floats, so nothing is clipped.
-
-    Raises:
-        UserError: the impulse response or the noise cannot be used.
+    Returns float32 [num_samples / speed], or the waveform itself if the variant changes nothing. Samples may
+    exceed [-1, 1]: features are computed from floats, so nothing is clipped. Raises UserError if the impulse
+    response or the noise cannot be used.
     """
     if variant.is_wordless:
         waveform = sounds.make(variant.sound, variant.sound_seed, waveform, sample_rate)
@@ -52,9 +49,8 @@ def apply(waveform: np.ndarray, sample_rate: int, variant: copies.Variant) -> np
 def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     """Convolves a waveform, float32 [num_samples], with a room impulse response, float32 [num_rir_samples].
 
-    Returns:
-        float32 [num_samples]: the convolution, scaled to the energy of the waveform, without the delay of
-        the direct path (the index of the response's largest sample).
+    Returns the convolution, float32 [num_samples], scaled to the energy of the waveform, without the delay of
+    the direct path (the index of the response's largest sample).
     """
     num_samples = len(waveform)
     length = num_samples + len(rir) - 1  # rounded up so that all prime factors are small and the FFT is fast

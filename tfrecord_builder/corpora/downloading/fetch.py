@@ -31,10 +31,8 @@ class _RetryableError(Exception):
 def fetch(url: str, path: str, expected_bytes: int) -> None:
     """Downloads a file of about expected_bytes to `path`, starting after the bytes already stored there.
 
-    Raises:
-        UserError: the server refuses the request, sends a different file or cannot be reached, or there is
-            too little free disk space. Received data is kept.
-        OSError: the file cannot be written.
+    Raises UserError if the server refuses the request, sends a different file or cannot be reached, or there
+    is too little free disk space, and OSError if the file cannot be written. Received data is kept.
     """
     pauses = list(_PAUSES_SECONDS)
     while True:

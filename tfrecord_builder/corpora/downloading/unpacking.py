@@ -50,13 +50,9 @@ def download(
 ) -> list[str]:
     """Downloads, verifies and unpacks the missing archives of `parts`, or of all parts if `parts` is empty.
 
-    `mirror` is a site's URL, without a trailing slash; the site must serve /resources/NUMBER/ARCHIVE.
-
-    Returns:
-        Names of the archives that had already been unpacked.
-
-    Raises:
-        UserError: the corpus cannot be downloaded or unpacked; received data is kept for the next call.
+    `mirror` is a site's URL, without a trailing slash; the site must serve /resources/NUMBER/ARCHIVE. Returns
+    the names of the archives that had already been unpacked. Raises UserError if the corpus cannot be
+    downloaded or unpacked; received data is kept for the next call.
     """
     selected = select_archives(corpus, parts)
     _check_available(corpus, selected, directory)
@@ -141,11 +137,9 @@ def unpack(archive: str, directory: str) -> None:
     """Unpacks a .tar.gz file with a verified checksum into an empty or new directory.
 
     Device files are refused, as are paths and links that point outside the directory. Inner archives
-    (AISHELL-1 and aidatatang_200zh contain one per speaker) are unpacked in place and then removed.
-
-    Raises:
-        UserError: the archive is damaged or contains an entry that is refused.
-        OSError: the directory cannot be written to.
+    (AISHELL-1 and aidatatang_200zh contain one per speaker) are unpacked in place and then removed. Raises
+    UserError if the archive is damaged or contains an entry that is refused, and OSError if the directory
+    cannot be written to.
     """
     os.makedirs(directory, exist_ok=True)
     with open(archive, "rb") as plain:
