@@ -34,7 +34,7 @@ from rapidfuzz.distance import Levenshtein
 from benchmarks import speech_bounds
 from estimator_asr import align
 from estimator_asr.exporting.saved_model import recogniser
-from estimator_asr.serving.alignment import frame_scores, segments, word_times
+from estimator_asr.serving.alignment import frame_scores, segments, time_files
 from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
@@ -118,7 +118,7 @@ def main(config: BenchmarkConfig) -> int:
             f"--saved_model recognises no words of {config.corpus_dir}; train on such speech"
         )
     known = np.array([syllables[i][1:] for i, _ in pairs])
-    times = [(span["start"], span["end"]) for span in word_times.find_times(emissions)]
+    times = [(span["start"], span["end"]) for span in time_files.find_times(emissions)]
     _show("emissions", 1000 * (np.array(emissions)[[j for _, j in pairs]] / 1000 - known))
     off = 1000 * (np.array(times)[[j for _, j in pairs]] - known)
     _show("times", off)

@@ -15,7 +15,7 @@ reason is also printed to standard error, the others are aligned, and the exit c
     python -m estimator_asr.align --saved_model=EXPORT --output_dir=OUT
         --corpus_dir=DIR [--corpus=manifest] | --data_dir=DATA
 
-checks the transcripts of a corpus that is cut already: OUT then contains scores.tsv, with the score of each
+checks the transcripts of a corpus of utterances: OUT then contains scores.tsv, with the score of each
 utterance and token; suspects.tsv, the utterances whose transcripts are probably wrong, for `build --exclude`;
 and suspects.html, which plays them.
 """
@@ -55,9 +55,10 @@ from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
 _JOB_DIR, _TIMES_DIR = ".align", "times"
-_ROWS = "spoken"  # rows of earlier versions have other pinyin
+_ROWS = "spoken"  # separates the rows from those of earlier releases, which have different pinyin
 _MANIFEST_COLUMNS = ("id", "audio", "speaker", "text", "pinyin", "start", "duration", "score", "cut")
-_REFUSED = {"start": 0.0, "seconds": "", "score": "", "text": "", "heard": ""}  # row of a whole recording
+# The values in rejected.tsv for a recording that could not be aligned.
+_REFUSED = {"start": 0.0, "seconds": "", "score": "", "text": "", "heard": ""}
 _REJECTED_COLUMNS = ("audio", "start", "seconds", "problem", "score", "text", "heard")
 
 
@@ -67,7 +68,7 @@ class AlignConfig(config_flags.Checked):
 
     saved_model: str = config_flags.setting(
         "",
-        "export of a model that recognises speech like that in the recordings",
+        "export of a model that was trained on similar speech",
         required=True,
         checkpoints=True,
     )
@@ -79,14 +80,14 @@ class AlignConfig(config_flags.Checked):
     )
     pairs: Optional[str] = config_flags.setting(
         None,
-        "instead of --audio_dir and --text_dir: file with a recording and its text on each line, separated "
-        "by a tab; paths are relative to the file's directory",
+        "instead of --audio_dir and --text_dir: file whose lines contain the paths of a recording and of its "
+        "text, separated by a tab; paths are relative to the file's directory",
         local=True,
     )
     corpus_dir: tuple[str, ...] = config_flags.setting(
         (),
-        "instead of recordings and texts: corpus that is cut already, whose utterances are compared with "
-        "their transcripts; separate several directories with commas",
+        "instead of recordings and texts: corpus whose utterances are compared with their transcripts; "
+        "separate several directories with commas",
     )
     corpus: str = config_flags.setting(
         "manifest", "layout of --corpus_dir, as in build", choices=utterances.LAYOUTS
@@ -97,14 +98,15 @@ class AlignConfig(config_flags.Checked):
     output_dir: str = config_flags.setting("", "directory to write to", required=True, local=True)
     min_score: float = config_flags.setting(
         0.3,
-        "minimum score of the utterances to keep; 1 means that the model alone would have recognised the "
-        "same tokens",
+        "minimum score of the utterances to keep; a score of 1 means that the model would recognise the "
+        "same tokens without the text",
         minimum=0,
         maximum=1,
     )
     format: tuple[str, ...] = config_flags.setting(
         (),
-        "formats of the files with times of words in OUTPUT_DIR/times, separated by commas; default: none",
+        "formats of the files with the times of words in OUTPUT_DIR/times; separate several formats with "
+        "commas; default: none",
         choices=tuple(time_files.FORMATS),
     )
     num_workers: Optional[int] = config_flags.setting(None, recording_units.NUM_WORKERS_HELP, minimum=1)
@@ -139,25 +141,20 @@ def main(config: AlignConfig) -> int:
     exports, make_rows = ((version_dir, info.sha256),), functools.partial(segments.make_rows, info.token_type)
     writer = recording_units.RecordingWriter(directory, exports, frame_scores.FrameScorer, make_rows)
     with recording_units.reserve(config.output_dir, _JOB_DIR, "align"):
-        files.make_directory(directory)
         folders = {os.path.dirname(path) for pair in inputs for path in (pair.path, pair.text_path)}
         shared = *sorted(folders), os.path.abspath(config.output_dir), os.path.abspath(version_dir)
         aligned = recording_units.recognise(
             inputs, writer, "align", config.runner, config.num_workers, shared
         )
+        rows_by_recording, refused = [], []
         for recording, result in zip(inputs, aligned):
+            rows_by_recording.append([_judge(row, recording, config) for row in result.get("rows", ())])
             if result.get("refusal"):
                 print(f"error: {recording.path}: {result['refusal']}", file=sys.stderr)
-        rows_by_recording = [
-            [_judge(row, recording, config) for row in result.get("rows", ())]
-            for recording, result in zip(inputs, aligned)
-        ]
+            problem = result["problem"] or result["refusal"]
+            if problem:
+                refused.append({**_REFUSED, "audio": recording.path, "problem": problem})
         rows = list(itertools.chain.from_iterable(rows_by_recording))
-        refused = [
-            {**_REFUSED, "audio": recording.path, "problem": result["problem"] or result["refusal"]}
-            for recording, result in zip(inputs, aligned)
-            if result["problem"] or result["refusal"]
-        ]
         _write_times(config, zip(inputs, rows_by_recording), info.token_type)
         if rows or manifest.MANIFEST_FILE in files.list_names(config.output_dir):
             _write(config.output_dir, rows, refused)
@@ -175,13 +172,13 @@ def _check_corpus(config: AlignConfig, version_dir: str) -> int:
 
 
 def _judge(row: dict, recording: recordings.RecordingFile, config: AlignConfig) -> dict:
-    """Adds the id and paths to an utterance's row, and a problem if its score is low."""
+    """Adds an utterance's id, recording and speaker to its row, and a problem if its score is low."""
     low = f"score is below {config.min_score:g}" if row["score"] < config.min_score else ""
     return {
         **row,
         "id": f"{recording.name}-{1000 * row['start']:08.0f}",
         "audio": recording.path,
-        "speaker": recording.name,  # a recording is not divided between train and dev
+        "speaker": recording.name,  # so that build does not divide a recording between train and dev
         "duration": row["seconds"],
         "problem": manifest.find_path_problem(recording.path) or row["problem"] or low,
     }
@@ -197,18 +194,20 @@ def _write_times(config, inputs, token_type) -> None:
 
 
 def _write(output_dir: str, rows: Sequence[Mapping], refused: Sequence[Mapping]) -> None:
-    """Writes rejected.tsv and manifest.tsv, and prints how much was kept; `refused` are whole recordings."""
+    """Writes rejected.tsv and manifest.tsv, and prints how much was kept.
+
+    `refused` has a row for each recording that could not be aligned.
+    """
     accepted = [
         {**row, "audio": manifest.make_relative(row["audio"], output_dir)}
         for row in rows
         if not row["problem"]
     ]
-    path, rejected_path = (
-        os.path.join(output_dir, name) for name in (manifest.MANIFEST_FILE, dataset_info.REJECTED_FILE)
-    )
     rejected = [row for row in rows if row["problem"]]
-    recordings.save_table(rejected_path, _REJECTED_COLUMNS, [*refused, *rejected])
-    recordings.save_table(path, _MANIFEST_COLUMNS, accepted)  # the last one, because build reads it
+    path = os.path.join(output_dir, dataset_info.REJECTED_FILE)
+    recordings.save_table(path, _REJECTED_COLUMNS, [*refused, *rejected])
+    path = os.path.join(output_dir, manifest.MANIFEST_FILE)
+    recordings.save_table(path, _MANIFEST_COLUMNS, accepted)  # written last, because build reads it
     hours = sum(row["seconds"] for row in accepted) / 3600
     print(f"kept {len(accepted):,} utterances, {hours:.2f} hours: {path}")
     for problem in sorted({row["problem"] for row in rejected}):

@@ -92,7 +92,6 @@ def main(config: PseudoLabelConfig) -> int:
         directory, exports, pseudo_labels.find_teachers, pseudo_labels.keep
     )
     with recording_units.reserve(config.output_dir, _JOB_DIR, "pseudo_label"):
-        files.make_directory(directory)
         limits = config.max_disagreement, _choose_confidence(config, exports[0][0])
         shared = audio_dir, config.output_dir, *(version_dir for version_dir, _ in exports)
         inputs = recordings.find([audio_dir])

@@ -1,8 +1,7 @@
 """Recognises recordings for transcribe, pseudo_label and align, in units for local processes, Spark or Ray.
 
-Each unit writes a JSON Lines file with one row per recording: the recording's signature (absolute path, size
-and modification time, for align also those of its text or a hash of the utterance), a problem (empty unless
-the recording could not be recognised), and the values that the program adds. A later run with the same
+Each unit writes a JSON Lines file with one row per recording: the recording's signature, a problem (empty
+unless the recording could not be recognised), and the values that the program adds. A later run with the same
 directory skips every recording whose signature has a row without a problem. Each recording is recognised on
 its own, so the result depends neither on the division into units nor on where they run.
 """
@@ -32,12 +31,12 @@ from tfrecord_builder.storage import files, locks
 
 NUM_WORKERS_HELP = "number of processes on this machine, each with its own copy of the model; default: 1"
 _MAX_UNITS = 1000  # every engine can handle 1000 units, and a lost worker costs only a thousandth of the work
-_MAX_TOGETHER = 5000  # utterances of one recording in a unit; about ten hours
+_MAX_TOGETHER = 5000  # maximum number of utterances of one recording in a unit; about ten hours of speech
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
-# Absolute path, size in bytes and modification time of a recording, and of its text if any; the hash of its
-# utterance if it is one of a corpus.
+# A recording's absolute path, size in bytes and modification time; for align, the same values for its text
+# file, or a hash of its utterance, follow.
 Signature = tuple
 
 
@@ -85,7 +84,7 @@ class RecordingWriter(resumable.UnitWriter):
         rejected, notes = [], []
         with open(path, "w", encoding="utf-8") as file:
             for number, (recording, signature) in enumerate(unit.signed):
-                model = self.find_model(versions)  # align's model keeps the outputs of one recording
+                model = self.find_model(versions)  # not reused, because align's model stores its outputs
                 row = {"signature": signature, "problem": ""}
                 show = functools.partial(_show_seconds, on_progress, number, rejected)
                 try:
@@ -143,6 +142,7 @@ def recognise(
             starts only one process, because a GPU can serve only one.
         lost: recordings to recognise even if they have a row, because their output files are missing.
     """
+    files.make_directory(writer.directory)
     with concurrent.futures.ThreadPoolExecutor(_CONCURRENT_REQUESTS) as pool:  # object stores respond slowly
         signed = list(zip(inputs, pool.map(_sign, inputs)))
     rows = _read_rows(writer.directory, files.list_names(writer.directory))
@@ -161,10 +161,10 @@ def recognise(
 
 @contextlib.contextmanager
 def reserve(output_dir: str, job_dir: str, program: str) -> Iterator[None]:
-    """Creates an output directory, and prevents other runs of a program from writing to it.
+    """Creates an output directory with the folder `job_dir`, and prevents other runs from writing to it.
 
-    Raises errors.UserError if another run writes to the directory, or if the directory has files, but not the
-    folder `job_dir` of the program's rows.
+    Raises errors.UserError if another run is writing to the directory, or if the directory has files, but no
+    folder `job_dir`, in which the program keeps its rows.
     """
     files.make_directory(output_dir)
     busy = f"--output_dir: another {program} is writing to {output_dir}; wait until it ends"
@@ -175,6 +175,7 @@ def reserve(output_dir: str, job_dir: str, program: str) -> Iterator[None]:
                 f"{output_dir} contains {errors.list_examples(names)}, but was not written by this version "
                 f"of {program}; choose another --output_dir"
             )
+        files.make_directory(os.path.join(output_dir, job_dir))
         yield
 
 

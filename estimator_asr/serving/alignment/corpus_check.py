@@ -1,4 +1,4 @@
-"""Scores the utterances of a corpus that is cut already, and lists those whose transcripts are suspicious."""
+"""Scores the utterances of a corpus, and lists the utterances whose transcripts are suspicious."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import Optional
 from estimator_asr.exporting.saved_model import export_info
 from estimator_asr.scoring.reports import clips, report_page
 from estimator_asr.serving import recording_units
-from estimator_asr.serving.alignment import frame_scores, suspects, utterance_units
+from estimator_asr.serving.alignment import frame_scores, suspects, utterances
 from estimator_asr.serving.transcripts import recordings
 from tfrecord_builder import errors
 from tfrecord_builder.data import recordings as shard_recordings
-from tfrecord_builder.storage import files
 
 _SCORE_COLUMNS = ("id", "audio", "start", "duration", "score", "text", "heard", "tokens")
 _SUSPECT_COLUMNS = ("id", "audio", "start", "duration", "score", "fault", "text", "heard", "words")
-_MIN_AGREEMENT = 0.1  # mean over the utterances; it is lower only if all transcripts or the export are wrong
+_MIN_AGREEMENT = 0.1  # mean over the utterances, below which the export or all transcripts must be wrong
 _NUM_PLAYERS = 100
 
 
@@ -40,9 +39,8 @@ def run(
     info = export_info.load(version_dir)
     directory = os.path.join(output_dir, job_dir, f"{info.sha256[:12]}-spoken-utterances")
     exports, keep = ((version_dir, info.sha256),), functools.partial(suspects.check, info.token_type)
-    writer = utterance_units.UtteranceWriter(directory, exports, frame_scores.FrameScorer, keep)
+    writer = utterances.UtteranceWriter(directory, exports, frame_scores.FrameScorer, keep)
     with recording_units.reserve(output_dir, job_dir, "align"):
-        files.make_directory(directory)
         folders = {os.path.dirname(recording.path) for recording in inputs}
         shared = *sorted(folders), os.path.abspath(output_dir), os.path.abspath(version_dir)
         results = recording_units.recognise(inputs, writer, "align", runner, num_workers, shared)
@@ -83,22 +81,18 @@ def _make_row(recording: recordings.RecordingFile, result: Mapping, min_score: f
 def _write(output_dir: str, rows: Sequence[Mapping]) -> None:
     faulty = sorted((row for row in rows if row["fault"]), key=lambda row: row["score"])
     faults = collections.Counter(row["fault"] for row in faulty).most_common()
-    page, scores, table = (
-        os.path.join(output_dir, name) for name in ("suspects.html", "scores.tsv", "suspects.tsv")
-    )
+    page, table = (os.path.join(output_dir, name) for name in ("suspects.html", "suspects.tsv"))
     shown = {  # the keys are numbers, because several data directories may use the same id
-        str(number): shard_recordings.Recording(
-            *(row[name] for name in ("audio", "start", "duration", "channel"))
-        )
+        str(number): shard_recordings.Recording(row["audio"], row["start"], row["duration"], row["channel"])
         for number, row in enumerate(faulty[:_NUM_PLAYERS])
     }
     embedded = clips.embed(shown, list(shown))
     page_rows = [{**row, "clip": embedded.get(number)} for number, row in zip(shown, faulty)]
-    values = {"rows": page_rows, "faults": faults}
     counts = {"num_suspects": len(faulty), "num_utterances": len(rows)}
-    recordings.save(page, report_page.template("suspects.html").render(values, **counts))
-    recordings.save_table(scores, _SCORE_COLUMNS, rows)
-    recordings.save_table(table, _SUSPECT_COLUMNS, faulty)  # the last one, because build reads it
+    template = report_page.template("suspects.html")
+    recordings.save(page, template.render(rows=page_rows, faults=faults, **counts))
+    recordings.save_table(os.path.join(output_dir, "scores.tsv"), _SCORE_COLUMNS, rows)
+    recordings.save_table(table, _SUSPECT_COLUMNS, faulty)  # written last, because build reads it
     print(f"{len(faulty):,} of {len(rows):,} utterances are suspicious: {table}, {page}")
     for fault, count in faults:
         print(f"{fault}: {count:,}")

@@ -15,18 +15,17 @@ from estimator_asr.serving.alignment import frame_scores, matching
 from estimator_asr.serving.transcripts import captions
 from tfrecord_builder.data import vocabulary
 
-_BATCH_FRAMES = 8000  # maximum per batch, including padding; with a thousand tokens, 32 MB
-
-_MARGIN_SECONDS = 20.0  # a window extends at most this far beyond its tokens, to words that were not heard
+_BATCH_FRAMES = 8000  # maximum per batch, including padding; 32 MB if there are a thousand tokens
+_MARGIN_SECONDS = 20.0  # a window extends at most this far beyond its heard tokens, to include missed words
 
 
 class RecognisedRecording(NamedTuple):
-    """A recording as the model heard it; its frames are those of its segments, one after another."""
+    """What the model heard in a recording; the frames of all segments are numbered consecutively."""
 
     segments: Sequence[frame_scores.SegmentScores]
-    firsts: np.ndarray  # int [num_segments + 1], index of each segment's first frame, and number of frames
+    firsts: np.ndarray  # int [num_segments + 1], index of each segment's first frame, then num_frames
     starts: np.ndarray  # float [num_frames + 1], seconds from the start of the recording to each frame
-    ends: np.ndarray  # float [num_frames + 1], seconds to the end of the frame before
+    ends: np.ndarray  # float [num_frames + 1], seconds from the start to the end of the frame before
     tokens: list[str]
     places: np.ndarray  # int [num_tokens], the frame in which each token begins
     token_starts: np.ndarray  # float [num_tokens], seconds
@@ -61,7 +60,7 @@ def join_segments(segments: Sequence[captions.TranscriptSegment]) -> RecognisedR
     scores = [segment.result["scores"] for segment in segments]
     lengths = [score.num_frames for score in scores]
     firsts = np.cumsum([0, *lengths])
-    seconds = max((score.seconds for score in scores), default=0.0)  # 0 for a segment that was rejected
+    seconds = max((score.seconds for score in scores), default=0.0)  # rejected segments have 0
     frames = [segment.start + seconds * np.arange(length) for segment, length in zip(segments, lengths)]
     starts = np.concatenate([*frames, [0.0]])
     ends = np.roll(starts, 1) + seconds
@@ -119,7 +118,7 @@ def _make_span(recording, window):
 
 
 def _make_batches(lengths, ids) -> Iterator[list[int]]:
-    """Yields the indices of windows that can be aligned, in batches of similar lengths."""
+    """Yields the indices of the spans that can be aligned, in batches of similar lengths."""
     batch: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if not vocabulary.min_ctc_frames(ids[i]) <= lengths[i] <= _BATCH_FRAMES:
@@ -133,7 +132,7 @@ def _make_batches(lengths, ids) -> Iterator[list[int]]:
 
 
 def _run(frames, ids):
-    """Returns, for each window, the first frame, the frame after the last and the score of each token."""
+    """Returns the first frame, the frame after the last, and the score of each token in each span."""
     session, inputs, outputs = _build()
     width, length = max(map(len, ids)), max(map(len, frames))
     values = (

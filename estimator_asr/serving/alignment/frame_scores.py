@@ -1,7 +1,7 @@
 """Runs the acoustic model on segments, and stores the log probabilities in a temporary file.
 
-Ten hours of speech have about a million frames with a thousand classes each, so the file takes gigabytes, and
-the memory only a few bytes per frame.
+Ten hours of speech have about a million frames with a thousand classes each; they take gigabytes in the file,
+but only a few bytes per frame in memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPE, _LOWEST = np.float16, -6e4  # lower log probabilities would become -inf
 
 
 class FrameStore:
-    """A temporary file of frames, which lasts as long as this object."""
+    """A temporary file of frames, which is deleted together with this object."""
 
     def __init__(self, num_classes: int):
         with _naming_disk():
@@ -60,7 +60,7 @@ def _naming_disk() -> Iterator[None]:
 
 
 class SegmentScores(NamedTuple):
-    """A segment as the model heard it: frames in a store, and the tokens of CTC's best path."""
+    """What the model heard in a segment: frames in a store, and the tokens of CTC's best path."""
 
     store: FrameStore
     first: int  # index of the first frame in the store
@@ -75,7 +75,7 @@ class FrameScorer:
     """The acoustic model of an export, in place of the recogniser that transcriber.transcribe runs."""
 
     def __init__(self, versions: Sequence[recogniser.LoadedVersion]):
-        """Takes a list with one loaded export; raises errors.UserError if it is from an earlier release."""
+        """`versions` has one loaded export; raises errors.UserError if it is from an earlier release."""
         version = versions[0]
         if _SIGNATURE not in version.definitions:
             raise errors.UserError(

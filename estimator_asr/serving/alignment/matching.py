@@ -10,10 +10,10 @@ from rapidfuzz.distance import Levenshtein
 
 from estimator_asr.serving.alignment import texts
 
-MIN_HEARD = 0.2  # fraction of a sentence's tokens that must be among those that were heard
-_MIN_HEARD_IN_BRACKETS = 0.5  # stricter, because what stands in brackets is often not said
+MIN_HEARD = 0.2  # minimum fraction of a sentence's tokens that must have been heard
+_MIN_HEARD_IN_BRACKETS = 0.5  # stricter, because text in brackets is often not read aloud
 _MIN_UNWRITTEN = 3  # shorter runs of heard tokens without text are not reported
-_MIN_RUN = 3  # matching tokens in a row; unrelated texts have many shorter runs in common
+_MIN_RUN = 3  # minimum number of matching tokens in a row; even unrelated texts share many shorter runs
 _MAX_WINDOW_FRAMES = 3000  # one to two minutes
 
 
@@ -30,15 +30,13 @@ class TextMatch(NamedTuple):
     """The sentences that were said, those that were not, and speech without text."""
 
     windows: list[list[MatchedSentence]]  # sentences with no other speech between them
-    unsaid: list[
-        tuple[texts.TextSentence, int]
-    ]  # each with the index of the heard token before which it belongs
+    unsaid: list[tuple[texts.TextSentence, int]]  # each with the index of the heard token that follows it
     unwritten: list[tuple[int, int]]  # ranges of heard tokens that are in no sentence
-    agreement: float  # fraction of the tokens, of text or speech, whichever has fewer, in matching runs
+    agreement: float  # fraction of tokens in matching runs, of the text or the speech, whichever is shorter
 
 
 def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames: Sequence[int]) -> TextMatch:
-    """Compares a text with the tokens that were heard, by the fewest edits.
+    """Finds the alignment between a text and the tokens that were heard that needs the fewest edits.
 
     rapidfuzz finds the edits with Hyyrö's bit-parallel algorithm in little memory: two lists of 150,000
     tokens, about ten hours of speech, take seconds.
@@ -61,7 +59,10 @@ def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames:
 
 
 def _find_sentences(sentences, places, num_heard):
-    """Returns the matched sentences and the others; places are those of the text's tokens, -1 for none."""
+    """Returns the matched sentences and the others.
+
+    `places` has the index of the heard token that matches each token of the text, or -1.
+    """
     matching_places = places[places >= 0]
     matched, unsaid, start, here = [], [], 0, 0
     for sentence in sentences:
@@ -71,8 +72,7 @@ def _find_sentences(sentences, places, num_heard):
         if len(hits) < max(1, MIN_HEARD * len(said_places)):
             unsaid.append((sentence, here))
         else:
-            # Tokens that were heard as others stand beside those that were heard right, up to the next ones
-            # that belong to other sentences.
+            # Misheard tokens are next to correctly heard ones, but not beyond those of other sentences.
             before, after = int(np.argmax(said_places >= 0)), int(np.argmax(said_places[::-1] >= 0))
             following = np.searchsorted(matching_places, hits[-1], "right")
             limit = int(matching_places[following]) if following < len(matching_places) else num_heard
@@ -97,7 +97,7 @@ def _leave_out_brackets(sentence, places):
 
 
 def _group(matched, frames):
-    """Starts a window where heard tokens lie between two sentences, and before a window becomes too long."""
+    """Groups sentences into windows, which end before other heard tokens, or before they become too long."""
     windows: list[list[MatchedSentence]] = []
     for item in matched:
         last = windows[-1] if windows else []

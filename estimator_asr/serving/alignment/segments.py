@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,23 +13,23 @@ from estimator_asr.serving.transcripts import captions, recordings
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 _SECONDS_BEFORE, _SECONDS_AFTER = 0.4, 0.6  # an utterance includes up to this much of the pause on each side
-_FRACTION_BEFORE = 0.65  # place of a cut in a short pause: CTC emits a syllable soon after its start
+_FRACTION_BEFORE = 0.65  # fraction of a short pause before its cut; CTC emits a syllable soon after its start
 _LONGEST_SPEECH = LONGEST_SECONDS - _SECONDS_BEFORE - _SECONDS_AFTER
-_LONGEST_GAP = 2.0  # seconds between a short sentence and the one with which it is joined
+_LONGEST_GAP = 2.0  # maximum seconds between two sentences that are joined because one of them is short
 _MIN_AGREEMENT = 0.1  # see matching.TextMatch
 _NO_SPEECH = "no speech was found; remove the recording, or replace it with the one that belongs to the text"
 
 
 class TextSpan(NamedTuple):
-    """Consecutive phrases; start and end are the seconds in which their tokens are emitted."""
+    """Consecutive phrases; `start` and `end` are the times of their first and last emission, in seconds."""
 
     text: str
     tokens: tuple[str, ...]
-    pinyin: tuple[str, ...]  # syllables of what was said
+    pinyin: tuple[str, ...]  # the syllables that were said
     start: float
     end: float
-    num_heard: float  # sum over the tokens of exp(score), which is 1 for a token that was heard
-    cut: str  # "sentence" or "phrase", which ends with the span
+    num_heard: float  # sum of exp(score) over the tokens; a token that was heard clearly adds 1
+    cut: str  # "sentence" if a sentence ends with the span, otherwise "phrase"
     words: list  # see make_rows
 
     @property
@@ -58,7 +59,7 @@ def make_rows(
     if match.agreement < _MIN_AGREEMENT or not match.windows:
         why = f"only {match.agreement:.0%} of the tokens agree (minimum: {_MIN_AGREEMENT:.0%})"
         if match.agreement >= _MIN_AGREEMENT:
-            why = f"of every sentence, less than {matching.MIN_HEARD:.0%} was heard"
+            why = f"less than {matching.MIN_HEARD:.0%} of each sentence was heard"
         refusal = (
             f"{recording.text_path} does not match the speech: {why}; replace it with the text of this "
             "recording"
@@ -75,9 +76,8 @@ def _list_utterances(speech, match, token_type) -> Iterator[dict]:
             text = "".join(matched.text for matched in window)
             yield _describe_range(speech, first, last, "too little or too much audio for the text", text)
             continue
-        spans = _merge(
-            [span for sentence in sentences for span in _divide(_list_phrases(sentence, token_type))]
-        )
+        divided = (_divide(_list_phrases(sentence, token_type)) for sentence in sentences)
+        spans = _merge(list(itertools.chain.from_iterable(divided)))
         before = speech.ends[speech.places[first - 1] + 1] if first else 0.0
         after = speech.token_starts[last] if last < len(speech.tokens) else speech.ends[-1]
         ends, starts = [before, *(span.end for span in spans)], [*(span.start for span in spans[1:]), after]
@@ -118,7 +118,7 @@ def _describe(speech, span, end_before, start_after) -> dict:
 
 
 def _describe_range(speech, first, end, problem, text="") -> dict:
-    """Describes what was heard in a range of tokens, which may be empty, that belongs to no utterance."""
+    """Returns the row for heard tokens that belong to no utterance; their range may be empty."""
     start = speech.token_starts[first] if first < len(speech.tokens) else speech.ends[-1]
     stop = speech.ends[speech.places[end - 1] + 1] if end > first else start
     return {
@@ -134,7 +134,7 @@ def _describe_range(speech, first, end, problem, text="") -> dict:
 
 
 def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -> list[TextSpan]:
-    """Returns the phrases of a sentence; those without tokens are written with the phrase before them."""
+    """Returns the phrases of a sentence; text without tokens is added to the phrase before it."""
     spans: list[TextSpan] = []
     unsaid, token, read = "", 0, texts.make_tokeniser("syllable")
     for phrase in sentence.matched.sentence.phrases:
@@ -175,7 +175,7 @@ def _join(spans: Sequence[TextSpan], text: str) -> TextSpan:
 
 
 def _divide(spans: list[TextSpan]) -> list[TextSpan]:
-    """Divides a sentence that is too long in its longest pauses between phrases."""
+    """Divides a sentence that is too long, at its longest pauses between phrases."""
     joined = _join(spans, "".join(span.text for span in spans))
     pauses = {
         spans[i].start - spans[i - 1].end: i
@@ -189,7 +189,7 @@ def _divide(spans: list[TextSpan]) -> list[TextSpan]:
 
 
 def _merge(spans: list[TextSpan]) -> list[TextSpan]:
-    """Joins a sentence that is too short with the one before or after it, unless they are far apart."""
+    """Joins each sentence that is too short with the one before or after it, unless the two are far apart."""
     merged: list[TextSpan] = []
     for span in spans:
         last = merged[-1] if merged else span

@@ -1,7 +1,7 @@
-"""Finds utterances whose transcript is probably not what was said in the recording.
+"""Finds utterances whose transcripts probably differ from the speech in the recordings.
 
 Where a transcript and the heard tokens differ, the transcript is edited and aligned again. The words are
-suspicious if the log probability of the best path rises by more than usual mistakes of a model explain.
+suspicious if the log probability of the best path rises by more than a model's usual mistakes can explain.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ SILENCE, OTHER_SENTENCE, OTHER_LANGUAGE = "silence", "another sentence", "other 
 UNCLEAR = "unclear"  # a low score, although no word is certainly wrong
 
 # Differences of log probabilities (natural logarithms), chosen in docs/experiments/alignment.md.
-_MIN_GAIN = {LEFT_OUT: 10.0, ADDED: 6.0}  # models miss words more often than they hear too many
-_MIN_TOKEN_GAIN = 15.0  # per token that was said instead of another
-_DOUBTS = 100.0  # times 1 - confidence: what is added to these limits
-_MIN_TOKEN_LOSS = 10.0  # per token of another sentence
-_MIN_AGREEMENT = 0.5  # fraction of the tokens that agree, unless another sentence was said
+_MIN_GAIN = {LEFT_OUT: 10.0, ADDED: 6.0}  # models miss words more often than they hear extra words
+_MIN_TOKEN_GAIN = 15.0  # per token that was replaced by another
+_DOUBTS = 100.0  # the limits above are raised by this value times (1 - confidence)
+_MIN_TOKEN_LOSS = 10.0  # per token, if another sentence was said
+_MIN_AGREEMENT = 0.5  # fraction of agreeing tokens; if it is lower, another sentence may have been said
 _MIN_CONFIDENCE = 0.75  # mean probability of the heard tokens; lower if another language was spoken
 _MIN_KNOWN = 0.5  # fraction of the transcript's tokens that are in the vocabulary
 _LOWEST = -1e9  # score of a token that cannot be aligned
-_CUT_SECONDS = 0.2  # a recording may have been cut if its speech begins or ends closer to its ends
+_CUT_SECONDS = 0.2  # speech that begins or ends closer to the recording's start or end may have been cut off
 
 
 class TextEdit(NamedTuple):
@@ -48,7 +48,7 @@ class TextEdit(NamedTuple):
         return (*tokens[: self.start], *self.said, *tokens[self.end :])
 
     def is_certain(self, tokens: Sequence[str], gain: float) -> bool:
-        """Returns True if a gain in log probability, less the doubts, is hardly due to a mistake."""
+        """Returns True if a gain in log probability, less the doubts, is too large for a model's mistake."""
         if self.fault != OTHER_WORDS:
             return gain >= _MIN_GAIN[self.fault]
         replaced = tokens[self.start : self.end]
@@ -65,7 +65,7 @@ class ComparedUtterance(NamedTuple):
 
     @property
     def agreement(self) -> float:
-        """Fraction of the tokens, in the transcript or heard, whichever are more, that agree."""
+        """Number of agreeing tokens, divided by the tokens in the transcript or in the speech, if more."""
         return Levenshtein.normalized_similarity(self.labels.tokens, self.speech.tokens)
 
     @property
@@ -74,7 +74,7 @@ class ComparedUtterance(NamedTuple):
         return self.agreement < _MIN_AGREEMENT and loss >= _MIN_TOKEN_LOSS * len(self.scores)
 
     def list_edits(self) -> Iterator[tuple[int, TextEdit]]:
-        """Yields the possible edits, each with the number of the place where transcript and speech differ."""
+        """Yields the possible edits, each with the number of the difference that the edit would explain."""
         start = first = 0
         blocks = Levenshtein.editops(self.labels.tokens, self.speech.tokens).as_matching_blocks()
         for place, block in enumerate(blocks):
@@ -96,10 +96,9 @@ def check(
     """Compares utterances with what was heard in them.
 
     Returns:
-        For each utterance, a dict with score (the sum over the tokens of exp(token_times.Alignment.scores),
-        divided by the number of tokens in the transcript or heard, whichever are more), agreement, tokens
-        (text, each with its score), heard (text), fault ("" if none was found), and words (text, the
-        suspicious ones).
+        For each utterance, a dict with score (the sum of exp(token_times.Alignment.scores) over the tokens,
+        divided by the number of tokens in the longer of transcript and speech), agreement, tokens (text, each
+        with its score), heard (text), fault ("" if none was found), and words (text, the suspicious words).
     """
     labels = list(map(texts.load_labeller(token_type), utterances))
     scores = _score(heard, [label.tokens for label in labels])
@@ -108,19 +107,20 @@ def check(
 
 
 def _score(heard, token_lists) -> list[np.ndarray]:
-    """Returns the scores of each list of tokens, which are _LOWEST if the tokens cannot be aligned."""
+    """Returns the scores of each list of tokens; all are _LOWEST if the tokens cannot be aligned."""
     scores = [np.full(len(tokens), _LOWEST) for tokens in token_lists]
     numbers = [i for i, tokens in enumerate(token_lists) if tokens and heard[i].segments]
     spans = [
         forced_alignment.TokenSpan(heard[i], 0, int(heard[i].firsts[-1]), token_lists[i]) for i in numbers
     ]
     for number, times in zip(numbers, forced_alignment.align_spans(spans)):
-        scores[number] = scores[number] if times is None else times[2]
+        if times is not None:
+            scores[number] = times[2]
     return scores
 
 
 def _find_edits(compared: Sequence[ComparedUtterance]) -> list[list[TextEdit]]:
-    """Returns the suspicious edits of each utterance, those with the largest gain first."""
+    """Returns the suspicious edits of each utterance, beginning with the largest gain."""
     options = [
         (number, *option)
         for number, utterance in enumerate(compared)
@@ -128,10 +128,9 @@ def _find_edits(compared: Sequence[ComparedUtterance]) -> list[list[TextEdit]]:
         for option in utterance.list_edits()
     ]
     edited = [edit.apply(compared[number].labels.tokens) for number, _, edit in options]
+    edited_scores = _score([compared[number].speech for number, *_ in options], edited)
     best: dict[tuple[int, int], tuple[float, TextEdit]] = {}
-    for (number, place, edit), scores in zip(
-        options, _score([compared[number].speech for number, *_ in options], edited)
-    ):
+    for (number, place, edit), scores in zip(options, edited_scores):
         doubts = _DOUBTS * (1 - compared[number].confidence)
         gain = float(np.sum(scores) - np.sum(compared[number].scores)) - doubts
         best[number, place] = max(best.get((number, place), (gain, edit)), (gain, edit))
@@ -178,11 +177,8 @@ def _find_fault(utterance: ComparedUtterance, edits: Sequence[TextEdit]) -> str:
     if fault == LEFT_OUT and edits[0].start == 0 and speech.token_starts[0] < _CUT_SECONDS:
         return CUT_BEGIN
     seconds_after = speech.ends[-1] - speech.ends[speech.places[-1] + 1]
-    return (
-        CUT_END
-        if fault == LEFT_OUT and edits[0].end == len(tokens) and seconds_after < _CUT_SECONDS
-        else fault
-    )
+    is_cut = fault == LEFT_OUT and edits[0].end == len(tokens) and seconds_after < _CUT_SECONDS
+    return CUT_END if is_cut else fault
 
 
 def _find_confidence(speech: forced_alignment.RecognisedRecording) -> float:

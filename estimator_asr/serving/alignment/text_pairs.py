@@ -16,7 +16,7 @@ from tfrecord_builder.storage import files
 def find(
     audio_dir: Optional[str], text_dir: Optional[str], list_file: Optional[str]
 ) -> tuple[list[recordings.RecordingFile], int]:
-    """Returns the recordings that have a usable text; prints why other files are skipped, and counts them."""
+    """Returns the recordings with a usable text; prints why other files are skipped, and counts them."""
     if list_file:
         pairs, skipped = [recordings.RecordingFile(*row) for row in texts.read_pairs(list_file)], []
     else:
@@ -34,13 +34,13 @@ def find(
         where = f"--pairs={list_file}" if list_file else f"--text_dir={text_dir}"
         raise errors.UserError(
             f"{where} has no usable text for any recording; the text of --audio_dir/SUB/NAME.wav must be "
-            "--text_dir/SUB/NAME.txt, or stand beside the recording in --pairs"
+            "--text_dir/SUB/NAME.txt, or on the line of the recording in --pairs"
         )
     return usable, len(skipped)
 
 
 def _find_in_folders(audio_dir: str, text_dir: str) -> tuple[list[recordings.RecordingFile], list[str]]:
-    """Returns the recordings that have a text, and a warning for each other file."""
+    """Returns the recordings that have a text, and a warning for each file without a counterpart."""
     for name, path in (("audio_dir", audio_dir), ("text_dir", text_dir)):
         if not os.path.isdir(path):
             raise errors.UserError(f"--{name}={path} is not a directory; pass a folder")
@@ -64,10 +64,7 @@ def _find_in_folders(audio_dir: str, text_dir: str) -> tuple[list[recordings.Rec
 
 
 def _index(directory: str, paths: Sequence[str]) -> dict[str, str]:
-    """Maps names (paths in the directory, without extensions) to paths, without hidden files.
-
-    Raises errors.UserError if two files have the same name.
-    """
+    """Maps names (relative paths without extensions) to the paths of files that are not hidden."""
     by_name: dict[str, str] = {}
     for path in paths:
         name = os.path.splitext(os.path.relpath(path, directory))[0]

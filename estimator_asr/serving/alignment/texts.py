@@ -1,7 +1,7 @@
 """Reads the text of a recording as sentences, which consist of phrases with their tokens.
 
-Text is kept as it is written. Its tokens are what is said: numbers are read, tones change as in speech (tone
-sandhi), brackets and punctuation are silent, and a reference to a footnote, such as [3], has no tokens.
+The text is kept as it is written; its tokens are what a speaker says. Numbers are read, tones change as in
+speech (tone sandhi), and brackets, punctuation and references to footnotes, such as [3], have no tokens.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _FOOTNOTE = re.compile(rf"{_REFERENCE}|(?<![0-9A-Za-z])[\u00b9\u00b2\u00b3\u2070
 _OPENING, _CLOSING = "(（[［【〔{｛", ")）]］】〕}｝"  # titles in 《》 are read
 _MARKS = re.escape(f"。！？!?…；;，,、：:—.{_OPENING}{_CLOSING}")
 _AFTER_MARKS = re.escape(f"”’」』\"'》{_CLOSING}")
-# A phrase ends with a mark, and with the quotes and brackets that close after it. A mark between digits (3.5,
-# 8:30, 5-10) and a point within a word end nothing. Enclosed numbers are phrases of their own.
+# A phrase ends with a mark and any closing quotes and brackets after it. A mark between digits (3.5, 8:30,
+# 5-10) and a point within a word do not end a phrase. Enclosed numbers are phrases of their own.
 _PHRASE = re.compile(
     rf"[①-⑳]+|(?:{_REFERENCE}|[^{_MARKS}①-⑳]|(?<=[0-9])[.,:：—](?=[0-9])|\.(?=\w))*"
     rf"(?:(?:(?!{_REFERENCE})[{_MARKS}])+[{_AFTER_MARKS}]*|(?=[①-⑳])|$)"
 )
 _SENTENCE_END = re.compile(rf"[。！？!?…；;.][{_AFTER_MARKS}]*\s*$")
-_HANZI = normalisation.HANZI_RUN.pattern[2:-3]  # the characters of [...]+ without the brackets
+_HANZI = normalisation.HANZI_RUN.pattern[2:-3]  # the content of the brackets in ([...]+)
 _CHUNK = re.compile(
     rf"(?:[^{_HANZI}]{{0,200}}[{_HANZI}]){{1,{_LONGEST_PHRASE}}}(?:[^{_HANZI}]{{0,200}}$)?|[^{_HANZI}]{{1,200}}"
 )
@@ -44,14 +44,14 @@ class Phrase(NamedTuple):
 
     text: str
     tokens: tuple[str, ...]
-    may_be_silent: bool = False  # True in brackets and for ①, which not every speaker reads
+    may_be_silent: bool = False  # True in brackets and for numbers such as ①, which not every speaker reads
 
 
 class TextSentence(NamedTuple):
     """A sentence or heading."""
 
     phrases: tuple[Phrase, ...]
-    is_whole: bool = True  # False if the sentence was too long, and continues in the next one
+    is_whole: bool = True  # False if the sentence was too long, so that it continues in the next TextSentence
 
     @property
     def text(self) -> str:
@@ -62,7 +62,7 @@ class TextSentence(NamedTuple):
         return tuple(token for phrase in self.phrases for token in phrase.tokens)
 
 
-@functools.lru_cache(maxsize=2)  # words need syllables besides the model's tokens
+@functools.lru_cache(maxsize=2)  # one for the model's tokens, one for the syllables of written_words
 def load_labeller(token_type: str) -> labelling.Labeller:
     """Returns a labeller for the utterances of a corpus; raises errors.UserError for subwords (bpe)."""
     if token_type == "bpe":
@@ -136,7 +136,7 @@ def split_sentences(lines: Iterable[str], tokenise: Tokenise) -> Iterator[TextSe
 
 
 def simplify(sentences: Sequence[TextSentence], known: Collection[str]) -> list[TextSentence]:
-    """Replaces the traditional characters that a model does not know by their simplified forms."""
+    """Replaces traditional characters by simplified ones, unless the model knows them (`known`)."""
     unknown = {token for sentence in sentences for token in sentence.tokens} - set(known)
     forms = normalisation.find_traditional({*unknown, *known}) if unknown else {}
     forms = {old: new for old, new in forms.items() if old in unknown}

@@ -1,4 +1,7 @@
-"""Writes when words are spoken as TextGrid (for Praat), CTM (for sclite), JSON, SRT and WebVTT."""
+"""Writes the times of words as TextGrid (for Praat), CTM (for sclite), JSON, SRT and WebVTT.
+
+The times are estimated from the frames in which CTC emits the tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,17 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from estimator_asr.serving.alignment import word_times
+import numpy as np
+
 from estimator_asr.serving.transcripts import captions, recordings
 from tfrecord_builder.data import syllables, vocabulary
 from tfrecord_builder.storage import files
+
+# Chosen by benchmarks.boundaries; see docs/experiments/alignment.md.
+_LEAD = 0.4  # fraction of the time between two emissions that belongs to the second token
+_LONGEST_LEAD, _LONGEST_TAIL = 120, 200  # milliseconds of a token before and after its emission
+# Punctuation around a word and references to footnotes; $5 and 5% keep their symbols.
+_PUNCTUATION = re.compile(r"\[\d+\]|^[^\w+\-$¥￥€@#&]+|[^\w+%‰℃°]+$")
 
 
 def write(
@@ -42,9 +52,41 @@ def remove_others(directory: str, paths: Collection[str]) -> None:
                 files.remove(path)
 
 
+def list_utterances(rows: Sequence[Mapping]) -> list[dict]:
+    """Returns utterances with start, end, text, score and words, for JSON; times are seconds.
+
+    Words have start, end, text, score (the mean over the tokens) and tokens; tokens have start, end, token
+    and score. `rows` are those of segments.make_rows that have words, in chronological order.
+    """
+    emissions = [token[1:3] for row in rows for _, tokens in row["words"] for token in tokens]
+    times = iter(find_times(emissions))
+    utterances = []
+    for row in rows:
+        words = [_describe(text, tokens, times) for text, tokens in row["words"]]
+        span = {"start": words[0]["start"], "end": words[-1]["end"]}
+        utterances.append({**span, "text": row["text"], "score": row["score"], "words": words})
+    return utterances
+
+
+def find_times(emissions: Sequence[Sequence[int]]) -> list[dict[str, float]]:
+    """Returns start and end in seconds of successive tokens, which are emitted in these milliseconds."""
+    middles = np.reshape(emissions, (-1, 2)).mean(axis=1)
+    leads = np.minimum(_LONGEST_LEAD, _LEAD * np.diff(middles, prepend=-np.inf))
+    starts = np.maximum(0, middles - leads)
+    ends = np.minimum(middles + _LONGEST_TAIL, np.append(starts[1:], np.inf))
+    return [{"start": round(start) / 1000, "end": round(end) / 1000} for start, end in zip(starts, ends)]
+
+
+def _describe(text, tokens, times) -> dict:
+    timed = [{**next(times), "token": token, "score": score} for token, _, _, score in tokens]
+    score = round(sum(token["score"] for token in timed) / len(timed), 3)
+    span = {"start": timed[0]["start"], "end": timed[-1]["end"]}
+    return {**span, "text": _PUNCTUATION.sub("", text), "score": score, "tokens": timed}
+
+
 def _list_words(rows) -> list[dict]:
     """Returns the words that are more than punctuation."""
-    utterances = word_times.list_utterances(rows)
+    utterances = list_utterances(rows)
     return [word for utterance in utterances for word in utterance["words"] if word["text"]]
 
 
@@ -110,7 +152,7 @@ def _to_ctm(recording, rows, token_type) -> str:
 
 
 def _to_json(recording, rows, token_type) -> str:
-    result = {"file": recording.path, "utterances": word_times.list_utterances(rows)}
+    result = {"file": recording.path, "utterances": list_utterances(rows)}
     return json.dumps(result, ensure_ascii=False, indent=1) + "\n"
 
 

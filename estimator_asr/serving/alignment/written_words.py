@@ -1,4 +1,4 @@
-"""Divides a phrase into words as they are written, and counts the tokens of each word.
+"""Divides a phrase into its written words, and counts the tokens of each word.
 
 约5%的DVD店，  ->  约, 5%, 的, DVD, 店，  with 1, 4, 1, 3 and 1 syllables
 """
@@ -18,13 +18,13 @@ from tfrecord_builder.labels import normalisation
 def split(text: str, num_tokens: int, token_type: str) -> list[tuple[str, int]]:
     """Returns the words of a phrase that has num_tokens tokens, each word with its number of tokens.
 
-    Each hanzi is a word, and so is each run of other characters without spaces. Punctuation and whatever else
-    has no tokens belongs to the word before it.
+    Each hanzi is a word, and so is each run of other characters without spaces. Punctuation and other text
+    without tokens belong to the word before them.
     """
     labels = texts.make_labeller("character" if token_type == "character" else "syllable")(text)
     is_split = token_type == "initial_final"
     counts = [len(syllables.split_initial_final(token)) if is_split else 1 for token in labels.tokens]
-    runs = enumerate(normalisation.HANZI_RUN.split(text))  # every second one has only hanzi
+    runs = enumerate(normalisation.HANZI_RUN.split(text))  # every second run consists of hanzi
     parts = [part for i, run in runs for part in (run if i % 2 else re.findall(r"\s+|\S+", run))]
     totals = [0] * len(parts)
     for part, count in zip(_find_owners(parts, labels.characters or labels.tokens), counts):
@@ -39,7 +39,7 @@ def split(text: str, num_tokens: int, token_type: str) -> list[tuple[str, int]]:
 
 
 def _find_owners(parts: Sequence[str], said: Sequence[str]) -> Iterator[int]:
-    """Yields the index of the part of a text to which each said character belongs, by the fewest edits."""
+    """Yields, for each spoken character, the index of its part of the text, found by the fewest edits."""
     owners = [i for i, part in enumerate(parts) for _ in part]
     characters = [vocabulary.SPACE if c == " " else c.lower() for part in parts for c in part]
     place = start = 0

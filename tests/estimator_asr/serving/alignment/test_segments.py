@@ -177,7 +177,7 @@ def test_a_refusal_does_not_call_a_sufficient_agreement_too_low(tmp_path):
     text = "，".join(["今天的", *["中国人民银行成立于一九四八年"] * 3])
     refusal = make_rows(tmp_path, text, speak("jin1 tian1 de5", SPOKEN[SECOND]))
     assert refusal.endswith(
-        "a.txt does not match the speech: of every sentence, less than 20% was heard; replace it with the "
+        "a.txt does not match the speech: less than 20% of each sentence was heard; replace it with the "
         "text of this recording"
     )
 
