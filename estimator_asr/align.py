@@ -67,10 +67,7 @@ class AlignConfig(config_flags.Checked):
     """Flags of align."""
 
     saved_model: str = config_flags.setting(
-        "",
-        "export of a model that was trained on similar speech",
-        required=True,
-        checkpoints=True,
+        "", "export of a model that was trained on similar speech", required=True, checkpoints=True
     )
     audio_dir: Optional[str] = config_flags.setting(
         None, "folder of recordings, up to ten hours each", local=True

@@ -57,10 +57,7 @@ class PseudoLabelConfig(config_flags.Checked):
         0.0, "maximum error rate between the decodings of an utterance that is kept", minimum=0
     )
     min_confidence: float = config_flags.setting(
-        0.9,
-        "without --report_dir: minimum confidence of the utterances that are kept",
-        minimum=0,
-        maximum=1,
+        0.9, "without --report_dir: minimum confidence of the utterances that are kept", minimum=0, maximum=1
     )
     report_dir: Optional[str] = config_flags.setting(
         None, "report from evaluate on the dev split, used to choose the minimum confidence", local=True

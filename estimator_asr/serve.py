@@ -57,8 +57,7 @@ class ServeConfig(limits.Limits):
 def read_token(path: Optional[str]) -> Optional[str]:
     """Returns the token in a file, without surrounding white space; None if `path` is None.
 
-    Raises:
-        errors.UserError: the file cannot be read, or its contents are not a single word of ASCII characters.
+    Raises errors.UserError if the file cannot be read, or does not contain a single word of ASCII characters.
     """
     if path is None:
         return None

@@ -550,11 +550,7 @@ def test_live_prints_what_comes_through_a_pipe(tiny_export):
     [
         ({"format": "json"}, [], "--format=json has no effect with --live, which prints text"),
         ({"output_dir": "x"}, [], "--output_dir=x has no effect with --live"),
-        (
-            {},
-            ["a.wav"],
-            "--live does not transcribe files (a.wav); omit FILE to use the microphone, or pass",
-        ),
+        ({}, ["a.wav"], "--live does not transcribe files (a.wav); omit FILE to use the microphone, or pass"),
     ],
 )
 def test_live_takes_the_microphone_or_a_pipe(settings, words, sentence):

@@ -13,30 +13,26 @@ from estimator_asr.serving.server import api_errors, openai_request, served_vers
 _SIGNATURE = "align"
 
 
-class AlignApi:
-    """The route /v1/align, which takes a form with the fields file and text."""
+def make_route(parts: service.Service) -> routing.Route:
+    """Returns the route /v1/align, which takes a form with the fields file and text."""
 
-    def __init__(self, parts: service.Service):
-        self._parts = parts
-
-    def list_routes(self) -> list[routing.Route]:
-        return [routing.Route("/v1/align", self.align, methods=["POST"])]
-
-    async def align(self, request: requests.Request) -> responses.Response:
-        async with self._parts.bodies.read(request) as body:
+    async def align(request: requests.Request) -> responses.Response:
+        async with parts.bodies.read(request) as body:
             form = await openai_request.parse(body, request.headers)
             body.clear()  # frees memory; the form has its own copy of the file
-            version = self._parts.versions.current
+            version = parts.versions.current
             with version.used():
                 labels = await asyncio.to_thread(_label, version, form.text)
-                decoding = self._parts.decoder.decode(form.content, version.sample_rate)
+                decoding = parts.decoder.decode(form.content, version.sample_rate)
                 upload = await service.while_connected(request, decoding)
                 item = _make_item(version, upload, labels.tokens)
-                (result,) = await self._parts.recognise(request, [item])
+                (result,) = await parts.recognise(request, [item])
         characters = labels.characters or labels.tokens
         rows = [{"character": character, **token} for character, token in zip(characters, result["tokens"])]
         content = {"status": result["status"], "duration": round(upload.seconds, 3), "characters": rows}
         return responses.JSONResponse(content)
+
+    return routing.Route("/v1/align", align, methods=["POST"])
 
 
 def _label(version: served_version.ServedVersion, text: str):
@@ -52,7 +48,7 @@ def _label(version: served_version.ServedVersion, text: str):
 
 
 def _make_item(version, upload: uploads.Upload, tokens) -> served_version.QueuedUtterance:
-    """Returns the queued recording with its pauses, which the decoder leaves out of long recordings."""
+    """Returns an item for the whole recording, including the pauses that the decoder has removed."""
     limit = version.info.max_seconds
     if upload.seconds > limit:
         raise api_errors.refuse(
@@ -62,9 +58,5 @@ def _make_item(version, upload: uploads.Upload, tokens) -> served_version.Queued
     waveform = np.zeros(round(upload.seconds * version.sample_rate), np.float32)
     for piece in upload.pieces:
         waveform[piece.start : piece.start + len(piece.waveform)] = piece.waveform
-    row = {
-        "waveform": waveform,
-        "num_samples": np.int32(len(waveform)),
-        "tokens": " ".join(tokens).encode(),
-    }
+    row = {"waveform": waveform, "num_samples": np.int32(len(waveform)), "tokens": " ".join(tokens).encode()}
     return served_version.QueuedUtterance(served_version.Group(version, _SIGNATURE), row, upload.seconds)

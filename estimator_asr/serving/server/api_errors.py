@@ -16,7 +16,7 @@ _CLIENT_GONE = 499  # nginx's status for a connection that the client has closed
 
 
 class ApiError(Exception):
-    """An error response: an HTTP status and a message; `field` names the invalid form field, if any."""
+    """An error response: HTTP status and message; `field` is the name of the invalid form field, if any."""
 
     def __init__(
         self, status: int, message: str, headers: Optional[Mapping] = None, field: Optional[str] = None

@@ -49,8 +49,8 @@ def build(
     routes = [
         *tensorflow_api.TensorFlowApi(parts).list_routes(),
         *openai_api.OpenAIApi(parts).list_routes(),
-        *live_api.LiveApi(parts).list_routes(),
-        *align_api.AlignApi(parts).list_routes(),
+        live_api.make_route(parts),
+        align_api.make_route(parts),
         routing.Route("/healthz", Health(parts).show_health, methods=["GET"]),
         routing.Route("/metrics", show_metrics, methods=["GET"]),
         *_list_page_routes(_PAGE_DIR, "/page/"),
@@ -65,17 +65,14 @@ def build(
 
 def _list_page_routes(directory: str, url: str) -> list[routing.Route]:
     """Returns a route for each file, so that requests cannot read other files; index.html is served at /."""
-    return [
-        routing.Route("/" if name == "index.html" else url + name, _make_page_view(directory, name))
-        for name in sorted(os.listdir(directory))
-    ]
 
+    def make_route(name: str) -> routing.Route:
+        async def show_page(_: requests.Request) -> responses.Response:
+            return responses.FileResponse(os.path.join(directory, name))
 
-def _make_page_view(directory: str, name: str):
-    async def show_page(_: requests.Request) -> responses.Response:
-        return responses.FileResponse(os.path.join(directory, name))
+        return routing.Route("/" if name == "index.html" else url + name, show_page)
 
-    return show_page
+    return [make_route(name) for name in sorted(os.listdir(directory))]
 
 
 async def _respond_to_error(request: requests.Request, error: Exception) -> responses.Response:

@@ -1,11 +1,11 @@
 """Dynamic batching: threads recognise the first item in a queue together with items of similar length.
 
-If no batch is running, a batch starts as soon as it is full, or its oldest item has waited for the maximum
+If no batch is running, a batch starts as soon as it is full, its oldest item has waited for the maximum
 delay, or no request is being read and no item has arrived for a few milliseconds. If batches are large
 enough, a full batch is split into two halves, which run in two threads: while one half runs, the clients of
 the other half get their results and send new requests. Items whose client has disconnected are dropped. A
-request that would exceed the queue's limit is refused; the response says when, at the measured rate, the
-queue will have room.
+request that would exceed the queue's limit is refused; the response says when the queue will have room, at
+the measured rate.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _LINEAR_SECONDS = 20.0  # a longer item takes time that grows with the square of
 _MAX_SQUARE_SECONDS = statuses.MAX_SECONDS**2
 _INTERIM_SECONDS = 0.5  # interim items are queued as if they had arrived this many seconds later
 _FIRST_RATE = 10.0  # seconds of audio per second, assumed until a batch has been measured
+Batch = Sequence[served_version.QueuedUtterance]
 
 
 class ItemQueue:
@@ -53,16 +54,13 @@ class ItemQueue:
     def seconds(self) -> float:
         return sum(item.seconds for item in self.items)
 
-    def add(self, batch: Sequence[served_version.QueuedUtterance], is_urgent: bool) -> None:
-        """Adds the items of a request.
+    def add(self, batch: Batch, is_urgent: bool) -> None:
+        """Adds the items of a request; raises api_errors.ApiError if the queue is full.
 
         An item's turn is the time at which, at the measured rate, the earlier items in its request will be
         done, so short requests can run between a long request's items. Waiting items whose turn comes after
-        that of the last new item do not count towards the limit, so a long request does not block short ones.
-
-        Raises:
-            api_errors.ApiError: the queue is full. If no waiting item's turn comes before that of the last
-                new item, the request is accepted whatever its length, which is limited elsewhere.
+        the turn of the last new item do not count towards the limit, so a long request does not block short
+        ones. If no waiting item counts, a request of any length is accepted; its length is limited elsewhere.
         """
         seconds = 0.0
         for item in batch:
@@ -78,7 +76,7 @@ class ItemQueue:
             raise api_errors.overloaded(problem, min(excess, waiting) / self.rate)
         self.items[:] = sorted([*self.items, *batch], key=operator.attrgetter("turn"))
 
-    def remove(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
+    def remove(self, batch: Batch) -> None:
         removed = set(map(id, batch))
         self.items[:] = [item for item in self.items if id(item) not in removed]
 
@@ -130,17 +128,12 @@ class Batcher:
         turn = time.monotonic() + _INTERIM_SECONDS
         return sum(item.turn <= turn for item in self.queue.items) >= self._max_batch_size
 
-    async def recognise(
-        self, batch: Sequence[served_version.QueuedUtterance], is_urgent: bool = False
-    ) -> list[dict]:
+    async def recognise(self, batch: Batch, is_urgent: bool = False) -> list[dict]:
         """Returns the outputs for each item; see served_version.ServedVersion.run.
 
         The caller must keep the items' version open (ServedVersion.used). Cancelling the call removes the
         items from the queue. Urgent items go to the head of the queue, even if it is full.
-
-        Raises:
-            api_errors.ApiError: the queue is full.
-            errors.UserError: the graph rejected an item.
+        Raises api_errors.ApiError if the queue is full, and errors.UserError if the graph rejects an item.
         """
         self.queue.add(batch, is_urgent)
         self._num_requests += not is_urgent
@@ -197,9 +190,9 @@ class Batcher:
             self._has_new.clear()
         return batch
 
-    def _begin(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
+    def _begin(self, batch: Batch) -> None:
         longest = max(item.seconds for item in batch)
-        # Seconds of audio that, in short items, would take as long to recognise as this batch.
+        # Seconds of audio that would take as long to recognise as this batch if they were in short items.
         cost = sum(item.seconds for item in batch) * max(1.0, longest / _LINEAR_SECONDS)
         patience = max(_LEAST_PATIENCE_SECONDS, _PATIENCE * cost / self.queue.rate)
         task = asyncio.create_task(self._recognise(batch))
@@ -210,7 +203,7 @@ class Batcher:
         del self._tasks[task]
         self._has_new.set()
 
-    async def _recognise(self, batch: Sequence[served_version.QueuedUtterance]) -> None:
+    async def _recognise(self, batch: Batch) -> None:
         version, signature, hotwords, _ = batch[0].group
         rows, started = [item.row for item in batch], time.monotonic()
         loop = asyncio.get_running_loop()
@@ -224,7 +217,7 @@ class Batcher:
             if not item.result.done():
                 item.result.set_result(result)
 
-    async def _blame(self, batch: Sequence[served_version.QueuedUtterance], error: Exception) -> None:
+    async def _blame(self, batch: Batch, error: Exception) -> None:
         """Recognises each item of a failed batch on its own, so that a bad item does not affect others."""
         if len(batch) > 1:
             for item in batch:
@@ -236,7 +229,7 @@ class Batcher:
         if not batch[0].result.done():
             batch[0].result.set_exception(error)
 
-    def _measure(self, batch: Sequence[served_version.QueuedUtterance], seconds: float) -> None:
+    def _measure(self, batch: Batch, seconds: float) -> None:
         """Updates the rate and the metrics with a batch, except its urgent items, which are health checks."""
         lengths = [item.seconds for item in batch if not item.is_urgent]
         if lengths:

@@ -29,22 +29,14 @@ _RETRY_SECONDS = 1.0  # wait before another attempt if the queue is full
 _NORMAL, _POLICY_VIOLATION, _INTERNAL_ERROR = 1000, 1008, 1011
 
 
-class LiveApi:
-    """The route /v1/stream."""
-
-    def __init__(self, parts: service.Service):
-        self._parts = parts
-
-    def list_routes(self) -> list[routing.BaseRoute]:
-        return [routing.WebSocketRoute("/v1/stream", self.stream)]
-
-    async def stream(self, socket: websockets.WebSocket) -> None:
+def make_route(parts: service.Service) -> routing.WebSocketRoute:
+    async def stream(socket: websockets.WebSocket) -> None:
         await socket.accept(SUBPROTOCOL if SUBPROTOCOL in socket.scope["subprotocols"] else None)
         try:
             audio = live_messages.Audio(socket.query_params)
-            with self._parts.versions.current.used() as version:
+            with parts.versions.current.used() as version:
                 is_plain = live_messages.read_text_form(socket.query_params) == written_text.PLAIN
-                await _Stream(self._parts, socket, version, audio, is_plain).run()
+                await _Stream(parts, socket, version, audio, is_plain).run()
             await _close(socket, _NORMAL)
         except (api_errors.ApiError, errors.UserError) as error:
             await _close(socket, _POLICY_VIOLATION, str(error))
@@ -53,6 +45,8 @@ class LiveApi:
         except Exception:
             await _close(socket, _INTERNAL_ERROR, api_errors.FAILED)
             raise
+
+    return routing.WebSocketRoute("/v1/stream", stream)
 
 
 async def _close(socket: websockets.WebSocket, code: int, sentence: str = "") -> None:
@@ -86,15 +80,14 @@ class _Stream:
         self._segment = stream_client.GrowingSegment(start) if start else None
         self._hotwords: tuple[str, ...] = ()
         self._has_news, self._has_room = asyncio.Event(), asyncio.Event()
-        self._is_over, self._is_closed = False, False  # True after the end of the audio; of the connection
+        self._is_over = self._is_closed = False  # True after the end of the audio or of the connection
         self._waited = 0.0  # seconds spent waiting for messages from the client
 
     async def run(self) -> None:
         """Serves the stream until its audio ends, then sends the final transcript.
 
-        Raises:
-            WebSocketDisconnect, TimeoutError: the client has disconnected, or does not read the messages.
-            api_errors.ApiError, errors.UserError: an error to report to the client.
+        Raises WebSocketDisconnect or TimeoutError if the client has disconnected or does not read messages;
+        raises api_errors.ApiError or errors.UserError for errors that the client should see.
         """
         tasks = [asyncio.ensure_future(coroutine) for coroutine in (self._read(), self._recognise())]
         try:

@@ -71,8 +71,7 @@ async def _stream(
 ) -> responses.Response:
     """Returns server-sent events: each segment's text once it has been recognised, then the whole text.
 
-    Unless `punctuate` is None, each segment has the marks that were found in it alone.
-
+    Unless `punctuate` is None, marks are added to each segment without regard to its neighbours.
     https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
     """
 
@@ -135,7 +134,7 @@ def describe(
 ) -> dict:
     """Returns the verbose_json response: OpenAI's fields, and this project's own fields, such as pinyin.
 
-    If the transcript is written with marks, `transcript` is the text without them.
+    If `text` has marks, the field `transcript` contains the text without them.
     """
     # A model of characters or subwords may be for any language, but pinyin is always Chinese.
     is_chinese = bool(version.info.language) or version.info.token_type not in ("character", "bpe")

@@ -20,7 +20,7 @@ from estimator_asr.serving.server import api_errors, service
 from estimator_asr.serving.transcripts import captions, written_text
 
 _FORMATS = ("json", "text", *captions.CAPTIONS, "verbose_json")
-# Maps each field whose value must not be ignored to a pattern for supported values and a description.
+# Maps each field whose value is checked to a pattern for the supported values and a description of them.
 _FIELDS = {
     "response_format": ("|".join(_FORMATS), f"one of {', '.join(_FORMATS)}"),
     "timestamp_granularities": ("word|segment", "one of word, segment"),
@@ -51,7 +51,7 @@ class _Parser(formparsers.MultiPartParser):
 
 
 class Form(NamedTuple):
-    """The form fields that the server uses; hotwords are in the format of the graph's input."""
+    """The form fields that the server uses; `hotwords` have the format of the graph's input."""
 
     content: bytes
     response_format: str
@@ -65,8 +65,7 @@ class Form(NamedTuple):
 async def parse(body: bytes | bytearray, headers: Mapping[str, str]) -> Form:
     """Parses the body of a transcription request.
 
-    Raises:
-        api_errors.ApiError, errors.UserError: the body is not a valid form, or a field or hotword is invalid.
+    Raises api_errors.ApiError or errors.UserError if the form, a field or a hotword is invalid.
     """
     if not headers.get("content-type", "").lower().startswith("multipart/form-data"):
         got = repr(headers.get("content-type", "")[:80])
@@ -120,9 +119,8 @@ async def _read(form: datastructures.FormData) -> Form:
 def read_hotwords(texts: list[str]) -> tuple[str, ...]:
     """Splits texts at commas and line breaks; returns the hotwords for the graph.
 
-    Raises:
-        api_errors.ApiError: there are too many hotwords, or they are too long.
-        errors.UserError: a hotword is malformed.
+    Raises api_errors.ApiError if there are too many hotwords, or they are too long, and errors.UserError if a
+    hotword is malformed.
     """
     total, most = sum(map(len, texts)), 2 * service.MAX_HOTWORD_CHARACTERS
     if total > most:

@@ -25,8 +25,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 def bind(host: str, port: int) -> socket.socket:
     """Returns a socket bound to the address; if `port` is 0, any free port is used.
 
-    Raises:
-        errors.UserError: the address is in use, or does not belong to this machine.
+    Raises errors.UserError if the address is in use, or does not belong to this machine.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

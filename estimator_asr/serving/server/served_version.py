@@ -20,7 +20,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files
 
 _SHORTEST_SECONDS = 0.1  # shorter utterances count as this long
-_LINE_LENGTH = 300  # maximum number of characters shown from a TensorFlow message
+_LINE_LENGTH = 300  # maximum number of characters quoted from a TensorFlow message
 # Messages from the graph's assertions begin with a code or, in exports from release 0.1.0, with `hotwords`.
 _REFUSAL = re.compile(r"\[(?:E_[A-Z_]+: |(?=hotwords: ))(.*)\]")
 Row = Mapping[str, "bytes | np.ndarray"]  # the inputs of one utterance, without the batch axis
@@ -67,11 +67,7 @@ class ServedVersion:
     """
 
     def __init__(self, version_dir: str):
-        """Loads the version and warms it up.
-
-        Raises:
-            errors.UserError: the version is damaged, or cannot recognise audio.
-        """
+        """Loads a version and warms it up; raises errors.UserError if it cannot recognise audio."""
         started = time.monotonic()
         name = os.path.basename(os.path.normpath(version_dir))
         self.version_dir, self.number = version_dir, name if name.isdecimal() else ""
@@ -108,8 +104,7 @@ class ServedVersion:
     ) -> QueuedUtterance:
         """Returns the utterance for a waveform, float32 [num_samples] at the version's sample rate.
 
-        Raises:
-            api_errors.ApiError: the request has hotwords, but the model does not support them.
+        Raises api_errors.ApiError if there are hotwords, but the model does not support them.
         """
         signature = f"waveform_{recogniser.HOTWORDS}" if hotwords else "waveform"
         if signature not in self.definitions:
@@ -129,11 +124,8 @@ class ServedVersion:
     def run(self, signature: str, hotwords: Sequence[str], rows: Sequence[Row]) -> list[dict]:
         """Recognises rows that share the same hotwords; each row contains the inputs without the batch axis.
 
-        Returns:
-            The outputs for each row, named as in recogniser.Recogniser.run.
-
-        Raises:
-            errors.UserError: the graph rejected the inputs.
+        Returns the outputs for each row, named as in recogniser.Recogniser.run. Raises errors.UserError if
+        the graph rejects the inputs.
         """
         batch = {name: _stack([row[name] for row in rows]) for name in rows[0]}
         try:

@@ -23,7 +23,7 @@ from estimator_asr.serving.server import (
 
 T = TypeVar("T")
 _BODIES_AT_ONCE = 8  # memory for all request bodies, as a multiple of max_request_mb
-# Limits on a request's hotwords: the more there are, the larger the graph's tables become.
+# Limits on a request's hotwords, whose number and length determine the size of the graph's tables.
 MAX_HOTWORD_CHARACTERS = 40_000  # total length of all hotwords
 _MAX_HOTWORDS = 1000
 _MAX_HOTWORD_LENGTH = 400  # maximum number of characters in a hotword with its pinyin; about 50 hanzi
@@ -33,11 +33,7 @@ class Service:
     """The parts of a running server."""
 
     def __init__(self, saved_model: str, settings: limits.Limits):
-        """Loads the model.
-
-        Raises:
-            errors.UserError: there is no model, or the model is damaged.
-        """
+        """Loads the model; raises errors.UserError if there is no model, or if it is damaged."""
         self.limits, self.metrics = settings, metrics.Metrics()
         self.versions = versions.Versions(saved_model, self.metrics)
         self.bodies = BodyReader(int(settings.max_request_mb * 2**20), settings.max_body_seconds)
@@ -68,11 +64,7 @@ class Service:
 
 
 def check_hotwords(hotwords: Sequence[str]) -> None:
-    """Checks the number and the lengths of a request's hotwords, which may include pinyin.
-
-    Raises:
-        api_errors.ApiError: there are too many hotwords, or they are too long.
-    """
+    """Raises api_errors.ApiError if a request's hotwords, including any pinyin, are too many or too long."""
     longest, total = max(map(len, hotwords), default=0), sum(map(len, hotwords))
     if len(hotwords) > _MAX_HOTWORDS:
         problem = f"the request has {len(hotwords)} hotwords, expected at most {_MAX_HOTWORDS}; send fewer"
@@ -120,7 +112,7 @@ class BodyReader:
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
-        """Adds 1 to num_open during the block, for requests whose body is no longer needed."""
+        """Counts a request in num_open during the block, although its body is no longer needed."""
         self.num_open += 1
         try:
             yield
@@ -131,8 +123,8 @@ class BodyReader:
     async def read(self, request: requests.Request) -> AsyncIterator[bytearray]:
         """Yields the body, and counts it in num_open during the block; the block may clear a parsed body.
 
-        Raises:
-            api_errors.ApiError: the body is too large or arrives too slowly, or too many bytes are in memory.
+        Raises api_errors.ApiError if the body is too large or arrives too slowly, or if all bodies in memory
+        together are too large.
         """
         declared = request.headers.get("content-length", "")
         if declared.isdecimal():

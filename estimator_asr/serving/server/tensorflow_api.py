@@ -22,10 +22,10 @@ from tfrecord_builder.audio import frontend
 
 MODEL = "asr"
 _PARSERS = 2  # number of threads that parse large requests
-# Names of the same MessageToDict argument: in protobuf 5 and later, and in earlier releases.
+# An argument of MessageToDict has the first name in protobuf 5 and later, and the second in earlier releases.
 _PRINT_ALL = ("always_print_fields_with_no_presence", "including_default_value_fields")
 _LOWEST_SCORE = float(str(np.finfo(np.float32).min))  # pads n_best.score, as in the graph
-_SECONDS_PER_TOKEN = 0.2  # a token of a text input (pinyin) counts as this much audio
+_SECONDS_PER_TOKEN = 0.2  # each token of a text input (pinyin) counts as this many seconds of audio
 
 
 class TensorFlowApi:
@@ -79,11 +79,7 @@ class TensorFlowApi:
         return responses.Response(format_response(call, results), media_type="application/json")
 
     def _find(self, request: requests.Request) -> served_version.ServedVersion:
-        """Returns the current version, which is the only one that the path may name.
-
-        Raises:
-            api_errors.ApiError: the path names another model or version.
-        """
+        """Returns the current version; raises api_errors.ApiError if the path names another one."""
         current = self._parts.versions.current
         model, number = request.path_params["model"], request.path_params.get("version", current.number)
         if model != MODEL:

@@ -45,8 +45,7 @@ class Call(NamedTuple):
 def parse(body: bytes | bytearray, definitions: Mapping) -> Call:
     """Parses a request for one of the signatures; `definitions` maps their names to SignatureDefs.
 
-    Raises:
-        api_errors.ApiError: the request is not a predict request in JSON, or does not match the signature.
+    Raises api_errors.ApiError if the body is not a predict request in JSON that matches the signature.
     """
     request = _read_json(body)
     signature = request.get("signature_name", _DEFAULT_SIGNATURE)

@@ -44,12 +44,7 @@ class UploadDecoder:
     """Decodes uploads in threads."""
 
     def __init__(self, max_seconds: float, max_upload_seconds: float):
-        """Starts the threads.
-
-        Args:
-            max_seconds: maximum total length of all long uploads in progress, and likewise of all short ones.
-            max_upload_seconds: maximum length of one upload.
-        """
+        """Starts the threads; long uploads may have `max_seconds` in total, and so may short ones."""
         self._max_upload_seconds = max_upload_seconds
         self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
@@ -62,10 +57,8 @@ class UploadDecoder:
     async def decode(self, content: bytes, sample_rate: int) -> Upload:
         """Returns the recording, resampled to `sample_rate` in Hz; see `read`.
 
-        Raises:
-            api_errors.ApiError: too many seconds of audio are being decoded. If no other recording of its
-                kind (long or short) is being decoded, a recording is accepted whatever its length.
-            errors.UserError: the recording is invalid; see `read`.
+        Raises api_errors.ApiError if too many seconds of audio are being decoded. If no other recording of
+        its kind (long or short) is being decoded, a recording is accepted whatever its length.
         """
         arguments = content, sample_rate, self._max_upload_seconds
         name = containers.find_format(lambda count, start: content[start : start + count])
@@ -79,7 +72,7 @@ class UploadDecoder:
 
 
 class _Lane:
-    """A decoding thread; `seconds` is the total length of its unfinished uploads, as their headers say."""
+    """A decoding thread; `seconds` is the length of its unfinished uploads according to their headers."""
 
     def __init__(self, max_seconds: float):
         self._thread, self._max_seconds = futures.ThreadPoolExecutor(1), max_seconds
@@ -102,8 +95,7 @@ class _Lane:
 def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
     """Returns a recording's length in seconds from its header, or `max_seconds` if the header has no length.
 
-    Raises:
-        errors.UserError: the content is not audio, is empty, or is too long.
+    Raises errors.UserError if the content is not audio, is empty, or is too long.
     """
     with _open(content, sample_rate, max_seconds) as blocks:
         return max_seconds if blocks.seconds is None else blocks.seconds
@@ -112,9 +104,8 @@ def measure(content: bytes, sample_rate: int, max_seconds: float) -> float:
 def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     """Decodes a recording, resamples it to `sample_rate` in Hz, and cuts it at pauses.
 
-    Raises:
-        errors.UserError: the content is not audio, is damaged, empty, too long or far too loud, contains
-            NaN or Inf samples, or takes too long to decode.
+    Raises errors.UserError if the content is not audio, is damaged, empty, too long or far too loud, contains
+    NaN or Inf samples, or takes too long to decode.
     """
     with _open(content, sample_rate, max_seconds) as blocks:
         checked = _Checked(blocks, sample_rate, max_seconds)

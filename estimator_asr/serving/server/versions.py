@@ -1,8 +1,8 @@
 """Keeps the newest version of an export loaded; no requests are dropped when a newer one takes over.
 
-A new version may not have been copied completely, so it is loaded once two successive polls find the same
-files. A version that fails to load is tried again when its files change. If the current version is removed,
-the newest one that can be loaded takes over.
+A new version may still be incomplete, so it is loaded only once two successive polls find the same files. A
+version that fails to load is tried again when its files change. If the current version is removed, the newest
+version that can be loaded takes over.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class Versions:
     def __init__(self, saved_model: str, counters: metrics.Metrics):
         """Loads the newest version in an export directory, or a single version, which is never replaced.
 
-        Raises:
-            errors.UserError: there is no version, or the version is damaged.
+        Raises errors.UserError if there is no version, or the version is damaged.
         """
         self._path, self._metrics, self._loader = saved_model, counters, futures.ThreadPoolExecutor(1)
         version_dir = recogniser.find_version(saved_model)

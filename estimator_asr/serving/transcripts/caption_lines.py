@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """A character or token and any spaces before it; times are seconds from the start of the recording."""
+    """A character or token, with any spaces before it; times are seconds from the start of the recording."""
 
     text: str
     start: float

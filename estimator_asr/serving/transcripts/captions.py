@@ -24,16 +24,11 @@ _SCORES = ("acoustic_score", "language_score")
 
 
 class TranscriptSegment(NamedTuple):
-    """A part of a recording that was recognised as one utterance.
+    """A part of a recording that was recognised as one utterance."""
 
-    Attributes:
-        start, end: seconds from the start of the recording.
-        result: outputs of recogniser.Recogniser.run; its character times are relative to `start`.
-    """
-
-    start: float
+    start: float  # seconds from the start of the recording
     end: float
-    result: dict
+    result: dict  # outputs of recogniser.Recogniser.run; character times are relative to `start`
 
 
 def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> TranscriptSegment:
@@ -43,16 +38,12 @@ def make_segment(piece: pauses.Piece, sample_rate: int, result: dict) -> Transcr
 
 
 class Transcript(NamedTuple):
-    """The segments of a recording.
-
-    Attributes:
-        is_cut: True if the recording was too long for a single segment.
-        written: the same segments as people read them (see written_text.write); None if there are no marks.
-    """
+    """The segments of a recording."""
 
     path: str
     segments: Sequence[TranscriptSegment]
-    is_cut: bool = False
+    is_cut: bool = False  # True if the recording was too long for a single segment
+    # The same segments as people read them (see written_text.write); None if there are no marks.
     written: Optional[Sequence[TranscriptSegment]] = None
 
     @property
@@ -104,10 +95,8 @@ def join(segments: Sequence[TranscriptSegment]) -> dict:
 
     Character times are relative to the start of the recording. Scores are summed over the segments, and
     n_best contains the highest sums. The confidence is the mean over the characters. The status is ok if at
-    least one segment's status is ok; otherwise it is the first segment's status.
-
-    Args:
-        segments: segments of one recording from one model, in order; empty if no speech was found.
+    least one segment's status is ok; otherwise it is the first segment's status. `segments` are in the order
+    of the recording; the list is empty if no speech was found.
     """
     if len(segments) == 1 and segments[0].start == 0:
         return segments[0].result
@@ -156,7 +145,7 @@ def join_texts(texts: Sequence[str]) -> str:
 
 
 def _join_n_best(lists: Sequence[Sequence[dict]]) -> list[dict]:
-    """Joins texts, one from each list; returns the distinct results with the best total scores."""
+    """Combines one text from each list; returns the distinct combinations with the best total scores."""
     best = [(0.0, "")]
     for items in filter(None, lists):
         sums = [(score + item["score"], text, item["transcript"]) for score, text in best for item in items]

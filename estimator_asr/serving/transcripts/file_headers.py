@@ -28,8 +28,7 @@ class HeaderFilter:
     def take(self, content: bytes) -> bytes:
         """Returns `content`, the next bytes of the stream, without the WAV header if there is one.
 
-        Raises:
-            errors.UserError: the stream is another kind of audio file; the message ends with `advice`.
+        Raises errors.UserError, with the advice, if the stream is another kind of audio file.
         """
         if not self._head:
             content = content[_find_samples(content, self._rate) :]

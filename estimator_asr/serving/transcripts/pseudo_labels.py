@@ -44,7 +44,7 @@ def find_teachers(versions: Sequence) -> Teachers:
 
 
 def keep(_, transcript: captions.Transcript) -> dict:
-    """Returns the values that recording_units.py stores for a recording."""
+    """Returns the values that recording_units stores for a recording."""
     return {"rows": list_rows(transcript.segments)}
 
 

@@ -21,7 +21,7 @@ from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
 STANDARD_INPUT = "-"
-_NAMED = ("tsv", "json")  # formats whose output includes the recording's path
+_NAMED = ("tsv", "json")  # formats that include the path of the recording
 _ANY_RATE = 16000  # Hz; has no effect, because only headers are read
 SUFFIXES = (
     *(".wav", ".flac", ".ogg", ".oga", ".opus", ".spx", ".mp3", ".aiff", ".aif", ".au", ".caf"),
@@ -32,8 +32,8 @@ SUFFIXES = (
 class RecordingFile(NamedTuple):
     """A recording: its path ("-" for standard input), and the name from which its output path is made.
 
-    The name is the path without its extension, relative to the folder on the command line. For align, the
-    recording has a file with its text, or is or contains an utterance of a corpus.
+    The name is the path without its extension, relative to the folder on the command line. For align, there
+    is also the path of the recording's text, or an utterance of a corpus that is in the recording.
     """
 
     path: str
@@ -46,9 +46,7 @@ def find(words: Sequence[str]) -> list[RecordingFile]:
     """Returns the named files, and the recordings in named folders and their subfolders, in a fixed order.
 
     A file that is named twice, or along with its folder, is returned only once, in its first position.
-
-    Raises:
-        errors.UserError: a folder contains no recordings, or standard input is given more than once.
+    Raises errors.UserError if a folder contains no recordings, or if standard input is given more than once.
     """
     if words.count(STANDARD_INPUT) > 1:
         raise errors.UserError("transcribe: standard input (-) is given more than once; pass it only once")
@@ -80,8 +78,7 @@ def _find_in(folder: str) -> Iterator[RecordingFile]:
 def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.AudioBlocks:
     """Opens a recording; standard input is copied to a temporary file, because most decoders need to seek.
 
-    Raises:
-        audio_files.AudioError: the recording cannot be opened; see audio_files.AudioBlocks.
+    Raises audio_files.AudioError if the recording cannot be opened; see audio_files.AudioBlocks.
     """
     if recording.path != STANDARD_INPUT:
         return audio_files.AudioBlocks(recording.path, sample_rate)
@@ -103,8 +100,7 @@ def open_blocks(recording: RecordingFile, sample_rate: int) -> audio_files.Audio
 def total_seconds(recordings: Sequence[RecordingFile]) -> Optional[float]:
     """Returns the total seconds of audio according to the headers, or None if a header has no length.
 
-    Files that cannot be read count as 0 s. Standard input counts as having no length, because it can be read
-    only once.
+    Files that cannot be read count as 0 s. Standard input can be read only once, so its length is unknown.
     """
     seconds = [_read_seconds(recording.path) for recording in recordings]
     return None if None in seconds else sum(seconds)
@@ -159,12 +155,9 @@ def plan_outputs(
 ) -> list[str]:
     """Returns the path of each recording's output file, NAME.FORMAT in output_dir.
 
-    Args:
-        replaceable: (absolute path, name) of each recording whose output file may be overwritten.
-
-    Raises:
-        errors.UserError: two recordings would have the same output file, an output file already exists, or
-            the path of an output file is also the folder of another output file.
+    `replaceable` has the (absolute path, name) of each recording whose output file may be overwritten.
+    Raises errors.UserError if two recordings would have the same output file, if an output file already
+    exists, or if the path of an output file is also the folder of another output file.
     """
     existing = list_outputs(format, output_dir)
     sources = {}

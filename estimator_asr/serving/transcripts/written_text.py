@@ -23,18 +23,12 @@ _WINDOW, _STEP, _WINDOWS_AT_ONCE = 128, 112, 16
 
 
 class WrittenPiece(NamedTuple):
-    """A part of a written text, such as a character with its mark, or a number.
+    """A part of a written text, such as a character with its mark, or a number."""
 
-    Attributes:
-        text: the written text, including any space before it.
-        first, last: indices of the first and the last character that the text was made from.
-        end: length of the marked text, which the written form was made from, up to the end of this piece.
-    """
-
-    text: str
-    first: int
-    last: int
-    end: int
+    text: str  # includes any space before it
+    first: int  # index of the first character from which the text was made
+    last: int  # index of the last character from which the text was made
+    end: int  # where this piece ends in the text with marks, from which the written form was made
 
 
 def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
@@ -49,11 +43,9 @@ def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
 
 
 def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> list[captions.TranscriptSegment]:
-    """Returns the segments with the marks that follow their characters in the text of the whole recording.
+    """Returns a recording's segments with the marks that their characters have in the text of all segments.
 
-    Args:
-        segments: successive segments of a recording.
-        punctuate: recogniser.Recogniser for the signature "punctuate".
+    `punctuate` is the recogniser.Recogniser for the signature "punctuate".
     """
     items = captions.list_characters(segments)
     pauses = recogniser.find_pauses(items, segments[-1].end if segments else 0.0)
@@ -91,12 +83,7 @@ def mark_characters(transcript: str, items: Sequence[dict]) -> list[str]:
 
 
 def list_pieces(marked: Sequence[str], form) -> list[WrittenPiece]:
-    """Returns the written form of a text in pieces.
-
-    Args:
-        marked: each character of the text, with any space before it and any mark after it.
-        form: the written_form.WrittenForm that has the rules for numbers.
-    """
+    """Returns the written form of a text in pieces; for `marked`, see mark_characters; for `form`, write."""
     owners = [index for index, part in enumerate(marked) for _ in part]
     pieces: list[WrittenPiece] = []
     for text, start, end in _split("".join(marked), owners, form):
@@ -122,7 +109,7 @@ def list_characters(pieces: Sequence[WrittenPiece], items: Sequence[dict]) -> li
 
 
 def _split(text: str, owners: Sequence[int], form) -> Iterator[tuple[str, int, int]]:
-    """Yields written texts and their ranges in `text`: one per changed range, and one per other character."""
+    """Yields written texts with their ranges in `text`, one per changed range and one per other character."""
     for piece, start, end in form.rewrite(text):
         if piece != text[start:end]:
             yield piece, start, end
@@ -143,7 +130,7 @@ def _list_marks(characters: Sequence[str], pauses: np.ndarray, punctuate) -> lis
         pieces = [padded[start : start + _WINDOW] for start in batch]
         outputs = punctuate.run({"characters": np.array(windows, object), "pauses": np.stack(pieces)})
         for start, window_marks in zip(batch, outputs["marks"]):
-            # A window's marks count from the middle of its overlap with the window before.
+            # A window's marks are used from the middle of its overlap with the previous window.
             first_place = start + (_WINDOW - _STEP) // 2 if start else 0
             marks[first_place:] = window_marks[first_place - start :]
     return marks

@@ -1,4 +1,4 @@
-"""A headless Chromium, asked by the DevTools protocol over two pipes what stands on a page."""
+"""A headless Chromium, controlled through two pipes by the DevTools protocol, that reads pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tempfile
 import time
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# All text of a page, that within the shadow roots of web components and within frames too.
+# All text on a page, including the text in the shadow roots of web components and in frames.
 _TEXT = """
 (function text(node) {
   if (node.nodeName === 'IFRAME') return node.contentDocument ? text(node.contentDocument.body) : '';
@@ -26,7 +26,7 @@ _TEXT = """
   return parts.map(text).join('');
 })(document.body)
 """
-# The elements of a name that are seen, within shadow roots too, as [width, height, source].
+# The elements with a given tag name, including those in shadow roots, as [width, height, source].
 _ELEMENTS = """
 (function all(node, name) {
   const found = node.nodeName.toLowerCase() === name ? [node] : [];
@@ -41,40 +41,32 @@ _ELEMENTS = """
 
 
 def find() -> str | None:
-    """Returns the program; None where none is installed."""
+    """Returns the path of an installed browser, or None."""
     return next((path for path in map(shutil.which, PROGRAMS) if path), None)
 
 
 def _connect(requests: int, answers: int) -> None:
-    """Puts the pipes where the browser looks for them: it reads from descriptor 3 and writes to 4."""
+    """Makes the pipes the browser's descriptors 3 (from which it reads) and 4 (to which it writes)."""
     copies = [fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (requests, answers)]
     for copy, descriptor in zip(copies, (3, 4)):
         os.dup2(copy, descriptor)
 
 
-def _fake_microphone(path: str) -> tuple[str, ...]:
-    """Returns flags of Chromium; nobody has to allow the microphone."""
-    return (
-        "--use-fake-ui-for-media-stream",
-        "--use-fake-device-for-media-stream",
-        f"--use-file-for-fake-audio-capture={path}",
-    )
-
-
 class Browser:
-    """One page of a browser; leave the block to end it. A WAV file can be what its microphone hears."""
+    """A browser with one page, which ends with the `with` block; its microphone can play a WAV file."""
 
     def __init__(self, program: str, width: int = 1400, height: int = 900, microphone: str | None = None):
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         requests_out, self._requests = os.pipe()
         self._answers, answers_in = os.pipe()
+        fake = ("ui-for-media-stream", "device-for-media-stream", f"file-for-fake-audio-capture={microphone}")
         command = [
             *(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
             *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            # As where there is no network.
+            # The browser finds no other hosts, as on a machine without a network.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
             *("--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--remote-debugging-pipe"),
-            *(_fake_microphone(microphone) if microphone else ()),
+            *((f"--use-fake-{flag}".replace("fake-file", "file") for flag in fake) if microphone else ()),
             *(f"--user-data-dir={self._profile.name}", f"--window-size={width},{height}", "about:blank"),
         ]
         connect = functools.partial(_connect, requests_out, answers_in)
@@ -98,17 +90,17 @@ class Browser:
         self._profile.cleanup()
 
     def open(self, url: str) -> None:
-        self._call("Page.navigate", url="about:blank")  # otherwise a change after the # would load nothing
+        self._call("Page.navigate", url="about:blank")  # a URL that differs only after its # would not load
         self._call("Page.navigate", url=url)
 
     def run(self, script: str):
-        """Returns the value of an expression, which counts as a user's gesture: it may play sounds."""
+        """Returns the value of an expression, which runs as if the user had clicked, so it may play sounds."""
         options = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
         answer = self._call("Runtime.evaluate", expression=script, **options)
         return answer["result"].get("value")
 
     def press(self, key: str) -> None:
-        """Presses and releases a key, by its name in KeyboardEvent."""
+        """Presses and releases a key; `key` is its name in KeyboardEvent."""
         codes = {"Tab": 9, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
         for kind in ("rawKeyDown", "keyUp"):
             self._call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=codes[key])
@@ -124,7 +116,7 @@ class Browser:
         return self.run(_ELEMENTS % json.dumps(name)) or []
 
     def wait(self, condition, seconds: float = 60.0):
-        """Returns the value of condition() as soon as it is true."""
+        """Waits until condition() is true, and returns its value."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             found = condition()

@@ -1,4 +1,4 @@
-"""Requests of HTTP that no honest client sends, as bytes: what they are is drawn with a seed.
+"""Random HTTP requests that no honest client sends, as bytes.
 
 make(random.Random(1)) -> (kind, bytes)
 """
@@ -17,13 +17,13 @@ _BOUNDARY = b"boundary"
 
 
 def make(rng: random.Random) -> tuple[str, bytes]:
-    """Returns the name of a kind, and a request of it."""
+    """Returns the name of a random kind, and a request of this kind."""
     kind = rng.choice(list(KINDS))
     return kind, KINDS[kind](rng)
 
 
 def make_post(path: str, body: bytes, content_type="application/json", length=None, more=b"") -> bytes:
-    """Returns a request; `length` is written in place of that of its body."""
+    """Returns a request; if `length` is not None, it replaces the true length in the header."""
     declared = len(body) if length is None else length
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {content_type}\r\n"
     return f"{head}content-length: {declared}\r\n".encode() + more + b"\r\n" + body
@@ -50,7 +50,7 @@ def post_wav(content: bytes) -> bytes:
 
 
 def make_costly() -> dict[str, bytes]:
-    """Requests within their limits in bytes that take long, by kind."""
+    """Returns requests of allowed size that take a long time to process, keyed by kind."""
     low = hostile_audio.make_noise(24.0, 1000, "WAV", "PCM_U8")
     chunks = b"RIFF\0\0\0\0WAVE" + b"junk\0\0\0\0" * 2_700_000
     strings = b'{"instances": [' + b",".join([b'""'] * 3_600_000) + b"]}"
@@ -72,7 +72,7 @@ def _audio(make_audio, *posts):
     return lambda rng: rng.choice(posts)(make_audio(rng))
 
 
-# Kind -> function that draws a request of it.
+# Maps each kind to a function that makes a random request of this kind.
 KINDS = {
     "random_audio": _audio(hostile_audio.make_random, post_form, post_wav),
     "lying_wav": _audio(hostile_audio.make_lying_wav, post_form, post_wav),
@@ -139,7 +139,7 @@ def _lying_chunks(rng) -> bytes:
 
 @_kind
 def _lying_header(rng) -> bytes:
-    """A name, value or number of headers that is wrong."""
+    """Returns a request with an invalid header, or with too many or too long headers."""
     more = rng.choice(
         [
             b"x" * rng.choice([1000, 70_000]) + b": y\r\n",
@@ -173,7 +173,7 @@ def _deep(rng) -> bytes:
 
 @_kind
 def _other_types(rng) -> bytes:
-    """A value of another type at each place."""
+    """Returns a request in which some values have the wrong type."""
     value = rng.choice(
         [None, True, 3, -1.5, "x", [], {}, [[]], [{}], {"b64": 3}, {"b64": "é"}, {"b64": ""}, "\ud800"]
     )
@@ -194,7 +194,7 @@ def _many_values(rng) -> bytes:
 
 @_kind
 def _other_form(rng) -> bytes:
-    """A form whose parts are not what they should be."""
+    """Returns a request with an invalid form."""
     body = make_form(make_speech(), **{rng.choice(["model", "hotwords", "response_format", "\r\n"]): "é" * 3})
     kind = rng.choice(
         ["; boundary=boundary", "", "; boundary=", "; boundary=" + "x" * 3000, "; boundary=\xe9"]
@@ -227,5 +227,5 @@ def _paths(rng) -> bytes:
     return f"{method} {rng.choice(paths)} HTTP/{version}\r\nhost: localhost\r\n\r\n".encode()
 
 
-# What the server answers, because the request is as long as it says.
+# Kinds of requests that are as long as they declare, so that the server answers them.
 WHOLE = set(KINDS) - {*"truncated changed random lying_length lying_chunks lying_header paths".split()}

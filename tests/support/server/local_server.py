@@ -1,8 +1,8 @@
-"""The server in a thread of the test, on a free port of 127.0.0.1.
+"""The server in a thread of the test's process, on a free port of 127.0.0.1.
 
 with local_server.serve(export_dir, max_queue_seconds=1.0) as server:
     server.get("/v1/models/asr").json()
-    server.parts  # the service, for what tests look at
+    server.parts  # the service.Service, which tests can inspect
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An HTTP server on 127.0.0.1 that serves files with ranges, or misbehaves as a test says.
+"""An HTTP server on 127.0.0.1 that supports range requests, or misbehaves as the test specifies.
 
 with loopback_server.serve({"/a.tgz": content}) as server:
-    server.script = [loopback_server.break_off(1000)]  # how to answer the next requests, one each
+    server.script = [loopback_server.break_off(1000)]  # one function for each of the next requests
     ... server.address("/a.tgz") ...
     server.asked  # the headers of each request, in order
 """
@@ -23,14 +23,14 @@ class Server(http.server.ThreadingHTTPServer):
         self.contents = dict(contents)
         self.asked = []
         self.script = []
-        self.answer = serve_ranges  # once the script is at its end
+        self.answer = serve_ranges  # answers all requests after the end of the script
         self.ended = threading.Event()
 
     def address(self, path=""):
         return f"http://127.0.0.1:{self.server_address[1]}{path}"
 
     def handle_error(self, request, client_address):
-        """A client that hangs up is no news."""
+        """Prints nothing, because clients may hang up."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -67,7 +67,7 @@ def serve(contents):
 
 
 def asked_start(handler):
-    """Returns the first byte that the request wants."""
+    """Returns the index of the first byte that is requested."""
     found = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
     return int(found[1]) if found else 0
 
@@ -95,7 +95,7 @@ def ignore_ranges(handler, content):
 
 
 def break_off(num_bytes):
-    """Declares all, sends so many bytes from where the request wants them, and hangs up."""
+    """Declares the whole length, but hangs up after sending `num_bytes` from the requested start."""
 
     def answer(handler, content):
         start = asked_start(handler)
@@ -106,7 +106,7 @@ def break_off(num_bytes):
 
 
 def claim(num_bytes):
-    """Declares another length than it sends."""
+    """Declares `num_bytes`, whatever the length of the content."""
 
     def answer(handler, content):
         handler.head(200, Content_Length=num_bytes)
@@ -116,7 +116,7 @@ def claim(num_bytes):
 
 
 def without_length(num_bytes=None):
-    """Says no length: the end is where the connection ends, after so many bytes or all."""
+    """Declares no length, and closes the connection after `num_bytes` (None: after the whole content)."""
 
     def answer(handler, content):
         handler.head(200)
@@ -126,7 +126,7 @@ def without_length(num_bytes=None):
 
 
 def range_header(text, length=None):
-    """Answers 206 under another Content-Range."""
+    """Answers with status 206 and the Content-Range `text`."""
 
     def answer(handler, content):
         rest = content[asked_start(handler) :] if length is None else bytes(length)
@@ -151,12 +151,12 @@ def redirect(location):
 
 
 def hang(handler, content):
-    """Says nothing until the test is over."""
+    """Sends no answer until the test ends."""
     handler.server.ended.wait(30)
 
 
 def drip(num_bytes, seconds):
-    """Sends so many bytes at a time, with pauses."""
+    """Sends `num_bytes` at a time, and pauses after each part."""
 
     def answer(handler, content):
         start = asked_start(handler)

@@ -9,12 +9,12 @@ import tempfile
 
 import paths
 
-UNREAD = "the language model lacks 3 of the 5 tokens of the acoustic model"
+UNREAD = "the language model lacks 3 of the 5 tokens of the acoustic model"  # a warning about the tiny export
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(paths.ROOT)}
 
 
 class Served:
-    """The program, ready when constructed; its URL is on the first line that it prints."""
+    """The running program, which accepts requests once this object exists; `line` is the first printed line."""
 
     def __init__(self, saved_model, *flags, program=("-m", "estimator_asr.serve")):
         command = [sys.executable, *program, f"--saved_model={saved_model}", "--port=0", *flags]
@@ -29,7 +29,7 @@ class Served:
         return self
 
     def __exit__(self, *_):
-        """Ends the program, unless it has ended."""
+        """Ends the program if it is still running."""
         self.process.kill()
         self.process.wait(60)
         self.process.stdout.close()
@@ -40,14 +40,11 @@ class Served:
         return int(self.url.rsplit(":", 1)[1])
 
     def stop(self, number):
-        """Sends a signal; returns the exit code and what the program has written to standard error.
-
-        That is without the warning of tokens that the language model of the tiny export lacks.
-        """
+        """Sends a signal; returns the exit code and the lines on standard error, except the warning UNREAD."""
         self.process.send_signal(number)
         self.process.wait(60)
         lines = self.read_log().splitlines(keepends=True)
-        return self.process.returncode, "".join(each for each in lines if UNREAD not in each)
+        return self.process.returncode, "".join(line for line in lines if UNREAD not in line)
 
     def read_log(self) -> str:
         self._log.seek(0)

@@ -35,8 +35,8 @@ export async function askVersion(token) {
   return model_version_status.find(({ state }) => state === "AVAILABLE").version;
 }
 
-// Returns, for the audio in a Blob, {status, text, transcript (the text without marks, if it has some), confidence, n_best: [{transcript, score}],
-// characters: [{character, pinyin, start, end, confidence}]}; times are in seconds.
+// Recognises the audio in a Blob; returns {status, text, transcript (the text without marks, if text has marks), confidence,
+// n_best: [{transcript, score}], characters: [{character, pinyin, start, end, confidence}]}; times are in seconds.
 export async function transcribe(blob, name, hotwords, token) {
   const form = new FormData();
   form.append("file", blob, name);

@@ -1,4 +1,4 @@
-// The page: transcribes a file or the microphone, and shows characters at their times.
+// The page: transcribes a file or speech from the microphone, and shows each character at its time.
 
 import { askVersion, Refused, transcribe } from "./api.js";
 import { copy } from "./clipboard.js";
@@ -16,7 +16,7 @@ let words = translatePage(language);
 let stopRecording = null;
 let live = null; // the stream of the current recording
 let version = null;
-let newest = 0; // number of the latest request; late responses to earlier requests are not shown
+let newest = 0; // number of the latest request; responses to earlier requests are not shown
 let shown = null; // the result on the page, which redraw() shows again in the other language
 
 function translate() {
@@ -54,7 +54,7 @@ function explain(error) {
   return words.unauthorised;
 }
 
-// Recognises a Blob; `samples` are for the pictures, or null if the browser cannot decode the Blob.
+// Recognises a Blob; `samples` are its audio for the pictures, or null if the browser cannot decode the Blob.
 function recognise(blob, name, samples) {
   return show(() => transcribe(blob, name, find("hotwords").value.trim(), find("token").value), samples);
 }
@@ -81,7 +81,7 @@ async function show(ask, samples, begin = performance.now()) {
 async function openFile(file) {
   if (!file) return;
   const bytes = await file.arrayBuffer();
-  const samples = await decode(bytes, SAMPLE_RATE).catch(() => null); // only for the pictures, because browsers leave out gaps
+  const samples = await decode(bytes, SAMPLE_RATE).catch(() => null); // only for the pictures, because browsers skip gaps in the audio
   await recognise(file, file.name, samples);
 }
 

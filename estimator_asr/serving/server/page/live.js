@@ -47,7 +47,7 @@ export class Live {
   }
 }
 
-// Shows the words of a stream, with the seconds since each was spoken; words that may still change are lighter.
+// Shows the words of a stream, and how many seconds ago each was spoken; words that may still change are lighter.
 class LiveText {
   constructor(begin) {
     this.characters = [];

@@ -1,4 +1,4 @@
-// Shows a result: text with its marks, characters shaded by confidence with their times under the pictures, other transcripts.
+// Shows a result: the text with marks, its characters (shaded by confidence, and under the pictures at their times), and other transcripts.
 
 import { drawSpectrogram, drawWaveform } from "./pictures.js";
 import { makeRoving } from "./roving.js";
@@ -38,7 +38,7 @@ export function showResult(result, samples, player, words) {
     return button;
   }
 
-  // A character plays from halfway to the one before to halfway to the next, because CTC times are only moments.
+  // A character is played between the midpoints to its neighbours, because CTC times are only moments.
   function boundsOf(index) {
     const middle = (i) => (characters[i].start + characters[i].end) / 2;
     const start = index ? (middle(index - 1) + middle(index)) / 2 : middle(index) - 0.25;

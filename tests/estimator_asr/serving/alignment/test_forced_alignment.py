@@ -1,4 +1,4 @@
-"""Windows of a recording: in batches or alone, the same times; windows that cannot be aligned are empty."""
+"""The times of tokens in the windows of a recording; a window that cannot be aligned has no sentences."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from estimator_asr.serving.alignment import forced_alignment, frame_scores, matc
 
 
 def make_window(first, *syllables):
-    """Returns a window of one sentence that begins at a heard token."""
+    """Returns a window of one sentence, which begins at the heard token with the index `first`."""
     sentence = texts.TextSentence((texts.Phrase("", syllables),))
     return [matching.MatchedSentence(sentence, "", first, first + len(syllables))]
 
 
 @pytest.fixture(scope="module")
 def heard():
-    """Three segments; the second one was rejected, so that it has neither frames nor seconds per frame."""
+    """Three segments; the second one was rejected, so it has no frames, and 0 seconds per frame."""
     store = frame_scores.FrameStore(spoken_frames.BLANK + 1)
     parts = [spoken_frames.speak("jin1 tian1", store=store), spoken_frames.speak(store=store, start=5.0)]
     parts[1].result["scores"] = parts[1].result["scores"]._replace(seconds=0.0)
@@ -25,7 +25,7 @@ def heard():
     return forced_alignment.join_segments(parts)
 
 
-def test_segments_are_one_recording(heard):
+def test_joined_segments_are_one_recording(heard):
     assert heard.tokens == "jin1 tian1 de5 qi4 hao3 ba5".split()
     assert heard.firsts.tolist() == [0, 10, 10, 30]
     assert heard.token_starts == pytest.approx([0, 0.2, 10, 10.2, 10.4, 10.6])
@@ -52,7 +52,7 @@ def test_a_window_with_more_tokens_than_frames_is_empty_and_the_others_are_align
     assert forced_alignment.align(heard, [long]) == [[]]
 
 
-def test_minutes_without_tokens_are_no_part_of_a_window():
+def test_a_window_does_not_include_minutes_without_tokens():
     """The pause of 700 s has more frames than can be aligned."""
     heard = forced_alignment.join_segments([spoken_frames.speak("jin1 tian1", 700.0, "de5 qi4")])
     windows = [make_window(0, "jin1", "tian1"), make_window(2, "de5", "qi4")]

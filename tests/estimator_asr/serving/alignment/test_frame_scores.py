@@ -1,4 +1,4 @@
-"""Frames in a temporary file, and the tokens of the best path."""
+"""Frames that are stored in a temporary file, and the tokens of CTC's best path."""
 
 from __future__ import annotations
 

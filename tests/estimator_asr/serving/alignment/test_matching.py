@@ -1,4 +1,4 @@
-"""Sentences among heard tokens: letters stand for tokens, and each word is a sentence."""
+"""Sentences found among heard tokens; each letter stands for a token, and each word for a sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from estimator_asr.serving.alignment import matching, texts
 
 
-def make(words, brackets=()):
+def make(words):
     return [
         texts.TextSentence(
             tuple(texts.Phrase(part, tuple(part.strip("()")), "(" in part) for part in word.split("|"))
@@ -29,7 +29,7 @@ def list_ranges(found):
     return [[(item.text, item.first, item.end) for item in window] for window in found.windows]
 
 
-def test_what_was_said_is_one_window():
+def test_sentences_without_other_speech_between_them_are_one_window():
     found = match("abcd efgh ij", "abcdefghij")
     assert list_ranges(found) == [[("abcd", 0, 4), ("efgh", 4, 8), ("ij", 8, 10)]]
     assert (found.unsaid, found.unwritten, found.agreement) == ([], [], 1)
@@ -89,19 +89,16 @@ def test_a_text_of_one_or_two_tokens_can_agree():
 
 
 def test_a_long_group_is_divided_between_sentences():
-    """A sentence takes 500 frames."""
+    """Each sentence lasts 500 frames."""
     words = make(" ".join("abcdefghij" for _ in range(60)))
     found = match_tokens(words, list("abcdefghij" * 60), frames_per_token=50)
     assert [len(window) for window in found.windows] == [6] * 10
 
 
-def test_a_sentence_whose_end_was_not_heard_takes_nothing_of_the_next_one():
-    assert list_ranges(match("abcdefgh ijklmnop", "abcdijklmnop")) == [
-        [("abcdefgh", 0, 4), ("ijklmnop", 4, 12)]
-    ]
-    assert list_ranges(match("abcdefgh ijklmnop", "abcdefghmnop")) == [
-        [("abcdefgh", 0, 8), ("ijklmnop", 8, 12)]
-    ]
+@pytest.mark.parametrize("heard, border", [("abcdijklmnop", 4), ("abcdefghmnop", 8)])
+def test_a_sentence_whose_end_or_start_was_not_heard_takes_no_tokens_from_its_neighbour(heard, border):
+    found = match("abcdefgh ijklmnop", heard)
+    assert list_ranges(found) == [[("abcdefgh", 0, border), ("ijklmnop", border, 12)]]
 
 
 def test_no_heard_token_belongs_to_two_sentences():

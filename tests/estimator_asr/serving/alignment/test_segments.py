@@ -1,4 +1,4 @@
-"""Utterances of a recording whose frames are made from its syllables, each 200 ms long."""
+"""Utterances that are cut from a recording; its frames are synthetic, and each syllable lasts 200 ms."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ SPOKEN = {
     SECOND: "wo3 men5 qu4 gong1 yuan2 ba5",
     THIRD: "ta1 shuo1 bu4 yao4",
 }
+OTHER = "中国人民银行成立于一九四八年"
 
 
 def make_rows(tmp_path, text, *found, token_type="syllable"):
@@ -30,9 +31,7 @@ def make_rows(tmp_path, text, *found, token_type="syllable"):
 
 def test_sentences_are_utterances_that_begin_and_end_in_pauses(tmp_path):
     rows = make_rows(
-        tmp_path,
-        FIRST + SECOND,
-        speak(0.4, SPOKEN[FIRST], 1.0, SPOKEN[SECOND], 0.4, start=10.0),
+        tmp_path, FIRST + SECOND, speak(0.4, SPOKEN[FIRST], 1.0, SPOKEN[SECOND], 0.4, start=10.0)
     )
     assert [row["text"] for row in rows] == [FIRST, SECOND]
     assert [row["pinyin"] for row in rows] == [SPOKEN[FIRST], SPOKEN[SECOND]]
@@ -40,24 +39,21 @@ def test_sentences_are_utterances_that_begin_and_end_in_pauses(tmp_path):
     assert [row["problem"] for row in rows] == ["", ""] and rows[0]["cut"] == "sentence"
     assert all(row["score"] > 0.99 for row in rows)
     (first, end), (second, last) = [(row["start"], row["start"] + row["seconds"]) for row in rows]
-    # Syllables begin at 10.4 s; the last of the first sentence ends at 11.68 s, the next begins at 12.8 s.
-    # Of a pause, 0.4 s before and 0.6 s after; of a short one, 65 % belong to the utterance before it.
+    # The first sentence lasts from 10.4 s to 11.68 s; the second one begins at 12.8 s. An utterance includes
+    # up to 0.4 s before and 0.6 s after its speech; 65 % of a short pause belong to the utterance before it.
     assert first == pytest.approx(10.0) and end == pytest.approx(11.68 + 0.6)
     assert second == pytest.approx(12.8 - 0.35 * 1.12) and last == pytest.approx(13.88 + 0.65 * 0.52)
 
 
 def test_segments_of_a_recording_are_one_text(tmp_path):
     store = frame_scores.FrameStore(spoken_frames.BLANK + 1)
-    parts = [
-        speak(SPOKEN[FIRST], store=store),
-        speak(SPOKEN[SECOND], start=60.0, store=store),
-    ]
+    parts = speak(SPOKEN[FIRST], store=store), speak(SPOKEN[SECOND], start=60.0, store=store)
     rows = make_rows(tmp_path, FIRST + SECOND, *parts)
     assert [row["text"] for row in rows] == [FIRST, SECOND]
     assert rows[1]["start"] == pytest.approx(60.0, abs=0.401)
 
 
-def test_what_is_only_said_or_only_written_is_left_out(tmp_path):
+def test_speech_without_text_and_text_without_speech_are_left_out(tmp_path):
     spoken = speak(SPOKEN[FIRST], 1.0, SPOKEN[THIRD], 1.0, SPOKEN[FIRST])
     rows = make_rows(tmp_path, FIRST + SECOND + FIRST, spoken)
     assert [(row["problem"], row["text"], row["heard"]) for row in rows] == [
@@ -70,7 +66,7 @@ def test_what_is_only_said_or_only_written_is_left_out(tmp_path):
 
 
 def test_words_have_the_frames_in_which_their_tokens_are_emitted(tmp_path):
-    """Syllables are emitted for 80 ms, every 200 ms; a phrase in brackets is not said."""
+    """A syllable is emitted every 200 ms, for 80 ms; the phrase in brackets is not said."""
     text = "今天的气（我们去）真好。"
     (row,) = make_rows(tmp_path, text, speak(0.4, "jin1 tian1 de5 qi4 zhen1 hao3", 0.4, start=10.0))
     assert [word for word, _ in row["words"]] == ["今", "天", "的", "气（", "真", "好。"]
@@ -79,7 +75,7 @@ def test_words_have_the_frames_in_which_their_tokens_are_emitted(tmp_path):
     assert all(score > 0.99 for *_, score in tokens)
 
 
-def test_tones_change_as_in_speech_and_a_model_that_does_not_know_it_keeps_the_utterance(tmp_path):
+def test_tones_change_as_in_speech_and_the_utterance_is_kept_if_the_model_hears_the_old_tone(tmp_path):
     (row,) = make_rows(tmp_path, "我好的天气真好。", speak(0.4, "wo3 hao3 de5 tian1 qi4 zhen1 hao3", 0.4))
     assert row["pinyin"] == "wo2 hao3 de5 tian1 qi4 zhen1 hao3" and row["problem"] == ""
     assert row["score"] > 0.7
@@ -88,9 +84,9 @@ def test_tones_change_as_in_speech_and_a_model_that_does_not_know_it_keeps_the_u
 def test_another_syllable_lowers_the_score_and_unwritten_syllables_too(tmp_path):
     changed = SPOKEN[FIRST].replace("hao3", "ba5")
     (row,) = make_rows(tmp_path, FIRST, speak(0.4, changed, 0.4))
-    assert row["score"] == pytest.approx(6 / 7, abs=0.001)  # another of 7 syllables
+    assert row["score"] == pytest.approx(6 / 7, abs=0.001)  # one of 7 syllables is different
     (row,) = make_rows(tmp_path, FIRST, speak(0.4, f"jin1 tian1 bu4 yao4 {SPOKEN[FIRST][11:]}", 0.4))
-    assert row["score"] == pytest.approx(6 / 9, abs=0.001)  # the syllable after the two is one of 9
+    assert row["score"] == pytest.approx(6 / 9, abs=0.001)  # 6 of the 9 heard syllables match
 
 
 def test_a_word_between_sentences_belongs_to_none(tmp_path):
@@ -145,7 +141,7 @@ def test_a_short_sentence_far_from_the_others_stays_alone(tmp_path):
 
 
 def test_an_utterance_lasts_15_seconds_at_most(tmp_path):
-    """Also with its pauses: the phrases last 7.2 s each."""
+    """The limit includes the pauses around an utterance; each phrase here lasts 7.2 s."""
     text, half = "今天今天今天今天，今天今天今天今天。", ["jin1 tian1", 2.0] * 4
     rows = make_rows(tmp_path, text, speak(3.0, *half, *half, 3.0))
     assert [row["text"] for row in rows] == ["今天今天今天今天，", "今天今天今天今天。"]
@@ -153,7 +149,7 @@ def test_an_utterance_lasts_15_seconds_at_most(tmp_path):
 
 
 def test_more_syllables_than_frames_are_reported(tmp_path):
-    """Five of eight syllables were heard, one in each frame."""
+    """Five of eight syllables are heard in five frames."""
     segment = speak("jin1 tian1 jin1 tian1 jin1")
     scores = segment.result["scores"]
     frames = scores.store.read(0, 25)[[0, 5, 10, 15, 20]]
@@ -165,21 +161,22 @@ def test_more_syllables_than_frames_are_reported(tmp_path):
     assert row["heard"] == "jin1 tian1 jin1 tian1 jin1" and row["seconds"] == pytest.approx(0.2)
 
 
-def test_the_text_of_another_recording_is_refused(tmp_path):
-    refusal = make_rows(tmp_path, "中国人民银行成立于一九四八年", speak(SPOKEN[FIRST]))
-    assert refusal.endswith(
-        "a.txt does not match the speech: only 0% of the tokens agree (minimum: 10%); replace it with the "
-        "text of this recording"
-    )
-
-
-def test_a_refusal_does_not_call_a_sufficient_agreement_too_low(tmp_path):
-    text = "，".join(["今天的", *["中国人民银行成立于一九四八年"] * 3])
-    refusal = make_rows(tmp_path, text, speak("jin1 tian1 de5", SPOKEN[SECOND]))
-    assert refusal.endswith(
-        "a.txt does not match the speech: less than 20% of each sentence was heard; replace it with the "
-        "text of this recording"
-    )
+@pytest.mark.parametrize(
+    "text, said, why",
+    [
+        (OTHER, [SPOKEN[FIRST]], "only 0% of the tokens agree (minimum: 10%)"),
+        # The tokens agree well enough, so the message must not say the opposite.
+        (
+            "，".join(["今天的", *[OTHER] * 3]),
+            ["jin1 tian1 de5", SPOKEN[SECOND]],
+            "less than 20% of each sentence was heard",
+        ),
+    ],
+)
+def test_the_text_of_another_recording_is_refused(tmp_path, text, said, why):
+    refusal = make_rows(tmp_path, text, speak(*said))
+    advice = "replace it with the text of this recording"
+    assert refusal.endswith(f"a.txt does not match the speech: {why}; {advice}")
 
 
 def test_a_text_of_two_syllables_is_aligned(tmp_path):
@@ -188,8 +185,8 @@ def test_a_text_of_two_syllables_is_aligned(tmp_path):
 
 
 @pytest.mark.parametrize("token_type, said", [("toneless", "jin tian de qi"), ("character", "今 天 的 气")])
-def test_every_model_gives_the_pinyin_of_what_was_said(tmp_path, token_type, said):
-    """Other tokens stand for the syllables of the frames; a phrase in brackets is not said."""
+def test_rows_have_the_spoken_pinyin_whatever_the_tokens_of_the_model(tmp_path, token_type, said):
+    """The model's tokens replace the syllables in the frames; the phrase in brackets is not said."""
     names = dict(zip("jin1 tian1 de5 qi4".split(), said.split()))
     segment = speak(0.4, "jin1 tian1 de5 tian1 qi4", 0.4)
     scores = segment.result["scores"]

@@ -1,4 +1,4 @@
-"""Suspicious transcripts of recordings whose frames are made from their syllables, each 200 ms long."""
+"""Suspicious transcripts; the frames of the recordings are synthetic, and each syllable lasts 200 ms."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def check(text, *parts, pinyin=""):
 
 
 def check_all(*cases, pinyin=""):
-    """Returns the results for cases of a text and the parts that were said."""
+    """Returns the results for the cases, each of which is a text and the parts that are said."""
     utterances = [manifest.Utterance("u", "u.wav", "", case[0], pinyin, "train") for case in cases]
     heard = [forced_alignment.join_segments([spoken_frames.speak(*case[1:])]) for case in cases]
     return suspects.check("syllable", utterances, heard)
 
 
 def hear_doubtfully(share, *parts):
-    """Returns what is heard if a share of the probability of each best token belongs to yao4 as well."""
+    """Returns what is heard if a fraction of each best token's probability goes to yao4 instead."""
     segment = spoken_frames.speak(*parts)
     scores = segment.result["scores"]
     probs = np.exp(scores.store.read(0, scores.num_frames))
@@ -65,15 +65,12 @@ def test_wrong_words(text, fault, words):
 
 
 def test_syllables_that_sound_alike_are_usual_mistakes():
-    """去 qu4 and 气 qi4 have the same initial, 地 di4 and 气 qi4 the same final, 甜 and 天 both."""
-    assert [
-        check(text, 0.4, SAID, 0.4)["fault"]
-        for text in ("今天的天去真好", "今天的天地真好", "今甜的天气真好")
-    ] == [""] * 3
-    assert check("今天的天我真好", 0.4, SAID, 0.4)["fault"] == "other words"
+    """去 qu4 and 气 qi4 have the same initial, 地 di4 and 气 qi4 have the same final, 甜 and 天 have both."""
+    texts = "今天的天去真好", "今天的天地真好", "今甜的天气真好", "今天的天我真好"
+    assert [check(text, 0.4, SAID, 0.4)["fault"] for text in texts] == ["", "", "", "other words"]
 
 
-def test_words_that_are_missing_where_a_recording_begins_or_ends():
+def test_words_that_are_missing_at_the_start_or_end_of_a_recording():
     begin = check("他们今天的天气真好", SAID, 0.4)
     assert (begin["fault"], begin["words"]) == ("cut at the begin", "-他 们")
     end = check("今天的天气真好他们", 0.4, SAID)
@@ -83,12 +80,8 @@ def test_words_that_are_missing_where_a_recording_begins_or_ends():
 
 
 def test_another_sentence_another_language_and_silence():
-    other, foreign, silent, empty = check_all(
-        ("我们去公园吧", 0.4, SAID),
-        ("the weather", 0.4, SAID),
-        ("我们去公园吧", 1.0),
-        ("。", 1.0),
-    )
+    cases = ("我们去公园吧", 0.4, SAID), ("the weather", 0.4, SAID), ("我们去公园吧", 1.0), ("。", 1.0)
+    other, foreign, silent, empty = check_all(*cases)
     assert other["fault"] == "another sentence" and other["score"] < 0.01 and other["agreement"] == 0
     assert foreign["fault"] == "other language" and other["words"] == ""
     assert silent["fault"] == "silence" and silent["score"] == 0 and silent["heard"] == ""
@@ -102,10 +95,7 @@ def test_what_is_heard_with_doubts_is_no_evidence():
     for share in (0.02, 0.3):
         heard = [hear_doubtfully(share, 0.4, SAID, 0.4)] * len(texts)
         found.append([result["fault"] for result in suspects.check("syllable", utterances, heard)])
-    assert found == [
-        ["another sentence", "words left out", "words added"],
-        ["other language", "", ""],
-    ]
+    assert found == [["another sentence", "words left out", "words added"], ["other language", "", ""]]
 
 
 def test_hanzi_are_read_with_tone_sandhi():
@@ -120,7 +110,7 @@ def test_more_tokens_than_frames():
 
 
 def test_a_recording_without_segments_is_silent():
-    """A recording of more than 15 s in which no speech was found."""
+    """If no speech is found in a recording of more than 15 s, the recording has no segments."""
     utterance = manifest.Utterance("u", "u.wav", "", "今天", "", "train")
     (result,) = suspects.check("syllable", [utterance], [forced_alignment.join_segments([])])
     assert (result["fault"], result["score"], result["tokens"]) == ("silence", 0, "jin1:0.00 tian1:0.00")

@@ -1,7 +1,8 @@
-"""Texts as they are published: what is a sentence, what is said of it, and what cannot be read."""
+"""Published texts: their sentences, the tokens that a speaker says, and files that cannot be read."""
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -41,7 +42,7 @@ def test_sentences_end_with_marks_and_lines_and_keep_what_is_written():
         ("不要一个", "bu2 yao4 yi2 ge4"),
     ],
 )
-def test_tokens_are_what_is_said(text, said):
+def test_tokens_are_the_syllables_that_are_said(text, said):
     (sentence,) = split(text)
     assert " ".join(sentence.tokens) == said
     assert sentence.text == text
@@ -128,21 +129,20 @@ def test_gb18030_is_read(tmp_path):
     assert sentence.tokens[:4] == ("jin1", "tian1", "de5", "tian1")
 
 
-def test_a_text_without_words_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("\n* * *\n")
-    with pytest.raises(errors.UserError, match=r"a\.txt contains no words; write what is said in the"):
-        texts.check(str(tmp_path / "a.txt"))
-
-
-def test_a_text_that_cannot_be_read_is_refused(tmp_path):
-    (tmp_path / "a.txt").write_bytes("今天".encode("big5"))
-    with pytest.raises(errors.UserError, match=r"a\.txt: byte 0 is not UTF-8\. The file must be UTF-8"):
+@pytest.mark.parametrize(
+    "content, problem",
+    [
+        (b"\n* * *\n", " contains no words; write what is said in the"),
+        ("今天".encode("big5"), ": byte 0 is not UTF-8. The file must be UTF-8"),
+    ],
+)
+def test_a_text_without_words_or_in_another_encoding_is_refused(tmp_path, content, problem):
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(errors.UserError, match=re.escape(f"a.txt{problem}")):
         texts.check(str(tmp_path / "a.txt"))
 
 
 def test_subwords_are_refused():
-    with pytest.raises(
-        errors.UserError,
-        match=r"the tokens of the model are subwords .bpe., with which text cannot be aligned",
-    ):
+    problem = "the tokens of the model are subwords .bpe., with which text cannot be aligned"
+    with pytest.raises(errors.UserError, match=problem):
         texts.make_tokeniser("bpe")

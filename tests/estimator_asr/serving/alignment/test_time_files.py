@@ -1,4 +1,4 @@
-"""Files with the times of words, read by other programs' rules."""
+"""The times of words that CTC emits in frames of 40 ms, and the files that other programs read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def write(tmp_path):
 
 
 def read_text_grid(path):
-    """Returns the tiers that praatio reads: (start, end, label) of each interval, also of empty ones."""
+    """Returns the tiers as praatio reads them; each interval, even an empty one, is (start, end, label)."""
     textgrid = pytest.importorskip("praatio.textgrid")
     grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True, reportingMode="error")
     assert grid.minTimestamp == 0 and grid.maxTimestamp == 8
@@ -128,7 +128,7 @@ def test_json_has_utterances_words_and_tokens(write, tmp_path):
 
 
 def test_captions_have_the_text_as_it_is_written(write):
-    """They begin 0.2 s before the first emission, and end 0.4 s after the last one or with the utterance."""
+    """Captions begin 0.2 s before the first emission, and end 0.4 s after the last or with the utterance."""
     assert re.findall("(.+) --> (.+)\n(.+)", write("srt")) == [
         ("00:00:00,300", "00:00:01,440", "我有5%，"),
         ("00:00:04,800", "00:00:05,600", '"Hi"'),
@@ -147,14 +147,57 @@ def test_files_stay_within_the_directory(write, tmp_path, name, path):
     assert (tmp_path / "times" / path).exists()
 
 
-def test_files_of_an_earlier_run_are_removed_and_those_of_others_stay(write, tmp_path):
+def test_files_of_an_earlier_run_are_removed_but_other_files_stay(write, tmp_path):
     directory = str(tmp_path / "times")
     write("textgrid", name="./sub/old")
     recording = recordings.RecordingFile(str(tmp_path / "a.wav"), "./new")
     assert time_files.write(recording, [], ["ctm"], "syllable", directory) == []
     paths = time_files.write(recording, ROWS, ["ctm", "json"], "syllable", directory)
     (tmp_path / "times" / "mine.txt").touch()
-    for _ in range(2):  # the second time there is nothing to remove
+    for _ in range(2):  # the second call finds nothing to remove
         time_files.remove_others(directory, paths)
         left = sorted(path.name for path in tmp_path.glob("times/**/*") if path.is_file())
         assert left == ["mine.txt", "new.ctm", "new.json"]
+
+
+def test_a_token_begins_between_two_emissions_and_ends_with_the_next_one():
+    """The middles are at 520, 740 and 960 ms; 40 % of 220 ms are 88 ms."""
+    emissions = [[500, 540], [720, 760], [920, 1000]]
+    assert time_files.find_times(emissions) == [
+        {"start": 0.4, "end": 0.652},
+        {"start": 0.652, "end": 0.872},
+        {"start": 0.872, "end": 1.16},
+    ]
+
+
+def test_before_a_pause_a_token_ends_and_after_it_one_begins_beside_its_emission():
+    first, second = time_files.find_times([[0, 40], [1000, 1040]])
+    assert first == {"start": 0.0, "end": 0.22} and second == {"start": 0.9, "end": 1.22}
+
+
+def test_tokens_in_successive_frames_do_not_overlap():
+    times = time_files.find_times([[40 * i, 40 * i + 40] for i in range(50)])
+    assert all(item["start"] < item["end"] for item in times)
+    assert all(first["end"] == second["start"] for first, second in zip(times, times[1:]))
+
+
+def test_no_tokens_have_no_times():
+    assert time_files.find_times([]) == []
+
+
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        *(("好。", "好"), ("“今", "今"), ("5%，", "5%"), ("-5℃", "-5℃"), ("米[3]。", "米")),
+        *(("Wi-Fi ", "Wi-Fi"), ("…", "")),
+    ],
+)
+def test_words_have_no_punctuation_around_them(text, word):
+    row = {"text": text, "score": 0.7, "words": [[text, [["a1", 200, 240, 0.5], ["b2", 400, 440, 1.0]]]]}
+    tokens = [
+        {"start": 0.1, "end": 0.34, "token": "a1", "score": 0.5},
+        {"start": 0.34, "end": 0.62, "token": "b2", "score": 1.0},
+    ]
+    span = {"start": 0.1, "end": 0.62}
+    words = [{**span, "text": word, "score": 0.75, "tokens": tokens}]
+    assert time_files.list_utterances([row]) == [{**span, "text": text, "score": 0.7, "words": words}]

@@ -1,18 +1,23 @@
-"""The utterances of corpora and of data directories."""
+"""Utterances of corpora and data directories, and how their recordings are read."""
 
 from __future__ import annotations
 
 import os
 
 import built_data
+import numpy as np
 import pytest
 import small_corpora
+import telephone_files
 
+from estimator_asr.serving import recording_units
 from estimator_asr.serving.alignment import utterances
+from estimator_asr.serving.transcripts import recordings
 from tfrecord_builder import errors
-from tfrecord_builder.audio import frontend
+from tfrecord_builder.audio import audio_files, containers, frontend
 from tfrecord_builder.audio.augmentation import augmentation_config
 from tfrecord_builder.building import builder
+from tfrecord_builder.data import manifest
 
 
 def test_a_corpus(tmp_path):
@@ -39,28 +44,24 @@ def test_a_corpus_without_audio_is_refused(tmp_path):
         utterances.list_corpus("text", [str(tmp_path / "text")])
 
 
-def test_data_name_each_original_once(tmp_path):
-    corpus_dir = small_corpora.make_manifest_corpus(tmp_path / "corpus", 4, 2)
-    config = builder.BuildConfig(
-        corpus_dir=(corpus_dir,), output_dir=str(tmp_path / "data"), num_shards=2, num_workers=1
-    )
-    augmentation = augmentation_config.AugmentationConfig(speed_perturb_factors=(0.9, 1.1))
-    builder.build(config, frontend.FrontendConfig(), augmentation)
-    listed = utterances.list_data([str(tmp_path / "data")])
+def build(path, **augmentation):
+    """Builds data from a corpus of six utterances; returns the directories of both."""
+    corpus_dir, data_dir = small_corpora.make_manifest_corpus(path / "corpus", 4, 2), str(path / "data")
+    config = builder.BuildConfig(corpus_dir=(corpus_dir,), output_dir=data_dir, num_shards=2, num_workers=1)
+    augmented = augmentation_config.AugmentationConfig(**augmentation)
+    builder.build(config, frontend.FrontendConfig(), augmented)
+    return corpus_dir, data_dir
+
+
+def test_each_original_in_augmented_data_is_listed_once(tmp_path):
+    corpus_dir, data_dir = build(tmp_path, speed_perturb_factors=(0.9, 1.1))
+    listed = utterances.list_data([data_dir])
     original = {each.name: each.utterance for each in utterances.list_corpus("manifest", [corpus_dir])}
     assert {each.name: each.utterance for each in listed} == original and len(listed) == len(original) == 6
 
 
 def test_data_directories_may_have_the_same_ids(tmp_path):
-    data_dirs = []
-    for name in ("a", "b"):
-        corpus_dir = small_corpora.make_manifest_corpus(tmp_path / name, 4, 2)
-        data_dirs.append(str(tmp_path / f"data-{name}"))
-        config = builder.BuildConfig(
-            corpus_dir=(corpus_dir,), output_dir=data_dirs[-1], num_shards=2, num_workers=1
-        )
-        builder.build(config, frontend.FrontendConfig(), augmentation_config.AugmentationConfig())
-    listed = utterances.list_data(data_dirs)
+    listed = utterances.list_data([build(tmp_path / name)[1] for name in ("a", "b")])
     assert len(listed) == len({each.path for each in listed}) == 12
     assert len({each.name for each in listed}) == 6
 
@@ -74,3 +75,26 @@ def test_data_without_the_names_of_recordings_are_refused(tmp_path):
         utterances.list_data([data_dir])
     with pytest.raises(errors.UserError, match="--data_dir=.*text has no utterances with audio"):
         utterances.list_data([built_data.make_text(tmp_path)])
+
+
+def make_unit(*rows):
+    """Returns a unit of utterances, each a path, a start and seconds."""
+    signed = []
+    for path, *segment in rows:
+        utterance = manifest.Utterance("u", path, "", "今天", "", "train", *segment)
+        recording = recordings.RecordingFile(path, "u", utterance=utterance)
+        signed.append((recording, recording_units._sign(recording)))
+    return recording_units.RecordingUnit("0.jsonl", tuple(signed))
+
+
+def test_a_container_is_decoded_once_for_successive_utterances(tmp_path, monkeypatch):
+    pytest.importorskip("av")
+    path, missing = str(tmp_path / "a.m4a"), str(tmp_path / "missing.wav")
+    (tmp_path / "a.m4a").write_bytes(telephone_files.encode("m4a", 5.0))
+    expected = [audio_files.read_audio(path, 16000, 300.0, start, 1.0) for start in (0.5, 3.0)]
+    decode, decoded = containers.decode, []
+    monkeypatch.setattr(containers, "decode", lambda *values: decoded.append(1) or decode(*values))
+    unit = make_unit((path, 0.5, 1.0), (path, 3.0, 1.0), (missing, 0.0, 1.0))
+    *read, problem = utterances._read_utterances(unit, 16000)
+    np.testing.assert_array_equal(read, expected)
+    assert len(decoded) == 1 and isinstance(problem, errors.UserError)

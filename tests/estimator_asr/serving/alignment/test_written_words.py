@@ -1,4 +1,4 @@
-"""Words of a phrase, as they are written, with their numbers of tokens."""
+"""The written words of a phrase, and the number of tokens in each."""
 
 from __future__ import annotations
 
