@@ -1,4 +1,4 @@
-"""python -m estimator_asr.align: an untrained model, and texts made of what it hears."""
+"""python -m estimator_asr.align with an untrained model; the texts are what the model hears."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _load_once(tiny_export, version, monkeypatch):
 
 @pytest.fixture(scope="module")
 def recorded(tiny_export, version, tmp_path_factory):
-    """A folder with a recording of 12 s, and its text in sentences of five hanzi."""
+    """A folder with a recording of 12 s and its text, whose sentences have five hanzi each."""
     path = tmp_path_factory.mktemp("recorded")
     waveform = np.concatenate([each[-1] for each in tiny_export.utterances.values()] * 2)[: 12 * RATE]
     (path / "audio" / "sub").mkdir(parents=True)
@@ -102,7 +102,7 @@ def write_text(path, sentences):
 
 
 def test_another_minimum_score_recognises_nothing_again(flags, recorded, tmp_path, monkeypatch):
-    """One hanzi of each sentence is another."""
+    """One hanzi in each sentence is replaced, so that scores are lower than 1."""
     changed = [f"{sentence[:2]}天{sentence[3:]}" for sentence in recorded.sentences]
     flags |= write_text(tmp_path / "texts", changed)
     assert run(flags, min_score=0.0) == 0
@@ -128,13 +128,12 @@ def test_times_of_words_are_written_again_in_another_format(flags, recorded, tmp
     assert 0 <= words[0]["start"] and words[-1]["end"] <= 12.2  # 0.2 s after the last emission
     monkeypatch.setattr(recogniser, "load_version", None)
     assert run(flags, min_score=0.0, format=("textgrid", "srt", "vtt")) == 0
-    names = ["a.TextGrid", "a.srt", "a.vtt"]  # not the files of the first run
+    names = ["a.TextGrid", "a.srt", "a.vtt"]  # the files of the first run are gone
     assert sorted(os.listdir(tmp_path / "out" / "times" / "sub")) == names
     (tmp_path / "out" / "times" / "notes.txt").touch()
     assert run(flags, min_score=0.0) == 0
-    assert (
-        os.listdir(tmp_path / "out" / "times" / "sub") == [] and (tmp_path / "out/times/notes.txt").exists()
-    )
+    assert os.listdir(tmp_path / "out" / "times" / "sub") == []
+    assert (tmp_path / "out" / "times" / "notes.txt").exists()
 
 
 def test_results_of_an_earlier_version_without_words_are_made_again(flags, tmp_path):
@@ -154,9 +153,8 @@ def test_utterances_below_the_minimum_score_have_no_times(flags, recorded, tmp_p
 
 
 def test_a_format_that_does_not_exist_is_refused(flags):
-    with pytest.raises(
-        errors.UserError, match="--format=textgrid,elan: expected one of textgrid, ctm, json, srt, vtt"
-    ):
+    message = "--format=textgrid,elan: expected one of textgrid, ctm, json, srt, vtt"
+    with pytest.raises(errors.UserError, match=message):
         run(flags, format=("textgrid", "elan"))
 
 
@@ -168,15 +166,19 @@ def test_a_changed_text_is_aligned_again(flags, recorded, tmp_path):
         assert sum(len(row["text"]) for table in tables for row in table) == 6 * len(sentences)
 
 
-def test_files_without_a_usable_partner_are_named_and_the_others_are_aligned(
-    flags, recorded, tmp_path, capsys
-):
-    for folder, name in (("audio", "a.wav"), ("texts", "a.txt")):
-        (tmp_path / folder / "sub").mkdir(parents=True)
-        os.symlink(recorded.path / folder / "sub" / name, tmp_path / folder / "sub" / name)
+def link(recorded, path, name):
+    """Links the recording and its text under another name; returns the flags for their folders."""
+    for folder, suffix in (("audio", ".wav"), ("texts", ".txt")):
+        target = path / folder / f"{name}{suffix}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(recorded.path / folder / "sub" / f"a{suffix}", target)
+    return {"audio_dir": str(path / "audio"), "text_dir": str(path / "texts")}
+
+
+def test_files_without_a_counterpart_are_named_and_the_others_are_aligned(flags, recorded, tmp_path, capsys):
+    folders = link(recorded, tmp_path, "sub/a")
     for name in ("b.wav", "d.wav", "._e.wav", "c.txt", "d.txt", "._e.txt"):
         (tmp_path / ("audio" if name.endswith("wav") else "texts") / name).write_bytes(b"")
-    folders = {"audio_dir": str(tmp_path / "audio"), "text_dir": str(tmp_path / "texts")}
     assert run(flags, **folders, min_score=0.0) == 1
     assert [line for line in capsys.readouterr().err.splitlines() if str(tmp_path) in line] == [
         f"warning: {tmp_path}/audio/b.wav has no text b.txt in --text_dir; it is skipped",
@@ -252,33 +254,27 @@ def test_two_recordings_of_one_name_are_refused(flags, tmp_path):
     (tmp_path / "audio" / "sub").mkdir(parents=True)
     for name in ("a.wav", "a.mp3"):
         (tmp_path / "audio" / "sub" / name).touch()
-    with pytest.raises(
-        errors.UserError, match="sub/a.* and .*sub/a.* have the same name apart from the exten"
-    ):
+    message = "sub/a.* and .*sub/a.* have the same name apart from the extension"
+    with pytest.raises(errors.UserError, match=message):
         run(flags, audio_dir=str(tmp_path / "audio"))
 
 
 def test_the_text_of_another_recording_leaves_an_empty_corpus_at_most(flags, recorded, tmp_path, capsys):
     other = ["中国人民银行成立于一九四八年十二月一日。"]
     assert run(flags, **write_text(tmp_path / "texts", other)) == 1
-    sentence = (
-        "a.txt does not match the speech: only 0% of the tokens agree (minimum: 10%); replace it with the"
-    )
+    problem = "a.txt does not match the speech: only 0% of the tokens agree (minimum: 10%)"
+    sentence = f"{problem}; replace it with the text of this recording"
     assert sentence in capsys.readouterr().err
     assert os.listdir(tmp_path / "out") == [".align"]
     assert run(flags, **write_text(tmp_path / "texts", recorded.sentences), min_score=0.0) == 0
     assert run(flags, **write_text(tmp_path / "texts", other)) == 1
-    assert read_table(tmp_path / "out" / "manifest.tsv") == []  # not that of the earlier text
+    assert read_table(tmp_path / "out" / "manifest.tsv") == []  # the utterances of the earlier text are gone
     (row,) = read_table(tmp_path / "out" / "rejected.tsv")
     assert sentence in row["problem"] and row["audio"].endswith("sub/a.wav") and row["seconds"] == ""
 
 
 def test_a_path_that_a_manifest_cannot_contain_is_rejected(flags, recorded, tmp_path):
-    for folder, name in (("audio", "a.wav"), ("texts", "a.txt")):
-        (tmp_path / folder).mkdir()
-        os.symlink(recorded.path / folder / "sub" / name, tmp_path / folder / f"a\tb{name[1:]}")
-    folders = {"audio_dir": str(tmp_path / "audio"), "text_dir": str(tmp_path / "texts")}
-    assert run(flags, **folders, min_score=0.0) == 0
+    assert run(flags, **link(recorded, tmp_path, "a\tb"), min_score=0.0) == 0
     problems = {row["problem"] for row in read_table(tmp_path / "out" / "rejected.tsv")}
     assert problems == {"path contains a tab, a line break or bytes that are not UTF-8"}
 
@@ -288,13 +284,11 @@ def test_two_processes_write_the_bytes_of_one_and_a_broken_recording_changes_not
     flags, recorded, tmp_path, tiny_export, capfd
 ):
     for number in range(5):
-        for folder, name in (("audio", "a.wav"), ("texts", "a.txt")):
-            (tmp_path / folder).mkdir(exist_ok=True)
-            os.symlink(recorded.path / folder / "sub" / name, tmp_path / folder / f"{number}{name[1:]}")
+        folders = link(recorded, tmp_path, str(number))
     (tmp_path / "audio" / "2.wav").unlink()
     (tmp_path / "audio" / "2.wav").write_text("no audio")
-    words = [f"--saved_model={tiny_export.export_dir}", f"--audio_dir={tmp_path / 'audio'}", "--min_score=0"]
-    words.append(f"--text_dir={tmp_path / 'texts'}")
+    words = [f"--saved_model={tiny_export.export_dir}", "--min_score=0"]
+    words += [f"--{name}={folder}" for name, folder in folders.items()]
     tables = []
     for workers in (1, 2):
         out = tmp_path / f"out{workers}"
@@ -312,11 +306,9 @@ def test_two_processes_write_the_bytes_of_one_and_a_broken_recording_changes_not
 
 def test_another_align_in_the_directory_is_refused(flags, tmp_path):
     (tmp_path / "out").mkdir()
-    with locks.exclusive(str(tmp_path / "out"), "busy"):
-        with pytest.raises(
-            errors.UserError, match="--output_dir: another align is writing to .*out; wait until"
-        ):
-            run(flags)
+    message = "--output_dir: another align is writing to .*out; wait until"
+    with locks.exclusive(str(tmp_path / "out"), "busy"), pytest.raises(errors.UserError, match=message):
+        run(flags)
 
 
 def test_folders_that_do_not_fit_are_refused(flags, tmp_path):
@@ -327,9 +319,8 @@ def test_folders_that_do_not_fit_are_refused(flags, tmp_path):
         run(flags, text_dir=str(tmp_path / "none"))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    with pytest.raises(
-        errors.UserError, match="out contains mine, but was not written by this version of align; choose"
-    ):
+    message = "out contains mine, but was not written by this version of align; choose"
+    with pytest.raises(errors.UserError, match=message):
         run(flags)
 
 
@@ -338,7 +329,6 @@ def test_an_export_of_an_earlier_release_is_refused(flags, version, monkeypatch)
     monkeypatch.setattr(
         recogniser, "load_version", lambda path: dataclasses.replace(version, definitions=old)
     )
-    with pytest.raises(
-        errors.UserError, match="earlier release, without the signature log_probs; export the"
-    ):
+    message = "earlier release, without the signature log_probs; export the"
+    with pytest.raises(errors.UserError, match=message):
         run(flags)

@@ -1,4 +1,4 @@
-"""python -m estimator_asr.serve as a process: start, requests, signals, and its messages."""
+"""python -m estimator_asr.serve as a process: its start, requests, signals and messages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_server_starts_recognises_and_finishes_open_requests(tiny_export, co
         opened = [http.client.HTTPConnection("127.0.0.1", program.port, timeout=60) for _ in range(7)]
         for connection in opened:
             connection.request("POST", "/v1/models/asr:predict", json.dumps(content))
-        # Its connection comes after theirs, so that their headers have been read when it is answered.
+        # This connection is accepted last, so the server has read the headers of the others once it responds.
         assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 200
         code, said = program.stop(signal.SIGTERM)
         assert f" WARNING {tiny_export.version_dir}: {served.UNREAD} and" in program.read_log()
@@ -73,7 +73,7 @@ def test_a_server_with_a_token_refuses_requests_without_it_and_ends_on_ctrl_c(ti
 
 @pytest.mark.long
 def test_stops_although_a_thread_hangs(tiny_export):
-    """A recording is decoded for ten minutes; the exit of Python alone would wait for its thread."""
+    """A thread decodes a recording for ten minutes; a normal exit of Python would wait for this thread."""
     with served.Served(tiny_export.export_dir, "--stop_seconds=1", program=("-c", HANGING)) as program:
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
         body = hostile_requests.make_form(hostile_requests.make_speech())
@@ -113,7 +113,7 @@ def test_killed_and_started_again(tiny_export):
 
 @pytest.mark.long
 def test_lines_of_the_log_have_time_and_level(tiny_export):
-    """One line of uvicorn, and one of ours: of a request for which there is no connection."""
+    """uvicorn logs a malformed request, and the server logs a request that exceeds --max_connections."""
     head = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999\r\n\r\n"
     with served.Served(tiny_export.export_dir, "--max_connections=1") as program:
         with socket.create_connection(("127.0.0.1", program.port), timeout=60) as malformed:
@@ -168,20 +168,16 @@ def test_a_missing_server_package_is_named_with_the_install_command(tmp_path):
 def test_token_files_without_a_token(tmp_path, content):
     path = tmp_path / "token"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(
-        errors.UserError, match=r"token contains no valid token; write a single word of ASCII characters"
-    ):
+    message = "token contains no valid token; write a single word of ASCII characters"
+    with pytest.raises(errors.UserError, match=message):
         serve.read_token(str(path))
 
 
 @pytest.mark.long
 def test_an_empty_token_file_flag_is_not_a_server_without_a_token(tiny_export):
     done = run(f"--saved_model={tiny_export.export_dir}", "--token_file=")
-    assert done.returncode == 1
-    assert (
-        done.stderr
-        == "error: flag --token_file=: the value is empty; pass a value, or leave the flag out; see --help\n"
-    )
+    problem = "flag --token_file=: the value is empty; pass a value, or leave the flag out; see --help"
+    assert (done.returncode, done.stderr) == (1, f"error: {problem}\n")
     with pytest.raises(errors.UserError, match="--token_file: .*cannot be read"):
         serve.read_token("")
 
@@ -201,9 +197,8 @@ def test_other_hosts_are_refused_on_this_machine_alone(tiny_export):
             found = requests.get(f"{program.url}/v1/models/asr", headers={"host": host})
             assert found.status_code == 400
             assert found.json()["error"] == (
-                f"the Host header is {host!r}, expected one of localhost, 127.0.0.1, [::1]; open "
-                "one of these "
-                "addresses, or start the server with --token_file"
+                f"the Host header is {host!r}, expected one of localhost, 127.0.0.1, [::1]; open one of "
+                "these addresses, or start the server with --token_file"
             )
         assert program.stop(signal.SIGTERM) == (0, "")
 
@@ -219,7 +214,4 @@ def test_a_server_that_is_open_to_all_says_so(tiny_export):
 def test_a_missing_token_file_is_refused(tmp_path):
     with pytest.raises(errors.UserError, match=r"--token_file: .*none cannot be read \("):
         serve.read_token(str(tmp_path / "none"))
-
-
-def test_without_a_token_file_there_is_no_token():
     assert serve.read_token(None) is None

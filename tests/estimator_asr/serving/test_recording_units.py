@@ -1,4 +1,4 @@
-"""Recording units: which recordings are recognised again, and which are not."""
+"""Units of recordings: which recordings are recognised again, the division into units, and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tfrecord_builder.building.engines import tasks
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    """A folder of a.wav, b.wav and c.wav, which contain their transcripts, and what was recognised."""
+    """A folder with a.wav, b.wav and c.wav, which contain their transcripts, and the recognised names."""
     recognised = []
 
     def transcribe(model, recording, sample_rate, show_seconds, warn):
@@ -48,8 +48,11 @@ def write(path, name, text):
 
 def run(job, sha256="4f0c"):
     """Runs the job; returns the names of the recordings that it recognised, and the problems of all."""
-    inputs = recordings.find([str(job.path / "in")])
-    return run_inputs(job, inputs, sha256)
+    return run_inputs(job, find(job), sha256)
+
+
+def find(job):
+    return recordings.find([str(job.path / "in")])
 
 
 def run_inputs(job, inputs, sha256="4f0c"):
@@ -59,7 +62,6 @@ def run_inputs(job, inputs, sha256="4f0c"):
     writer = recording_units.RecordingWriter(str(job.state), (("E/1", sha256),), find_model, keep)
     lost = [each for each in inputs if not os.path.exists(recordings.output_path(each, "txt", output_dir))]
     job.recognised.clear()
-    job.state.mkdir(parents=True, exist_ok=True)
     rows = recording_units.recognise(inputs, writer, "work", "local", None, (), lost)
     assert [row["signature"][0] for row in rows] == [os.path.abspath(each.path) for each in inputs]
     return "".join(job.recognised), [row["problem"] for row in rows]
@@ -97,7 +99,7 @@ def test_a_recording_that_cannot_be_read_is_named_once_and_tried_again(job, caps
         assert capsys.readouterr().err == "error: b: is broken\n"
 
 
-def test_a_row_without_a_problem_has_precedence_in_any_order_of_the_files(job):
+def test_a_row_without_a_problem_takes_precedence_in_any_order_of_the_files(job):
     run(job)
     _, line, _ = (job.state / "rows.jsonl").read_text().splitlines()
     row = {**json.loads(line), "problem": "PyAV is missing"}
@@ -185,10 +187,6 @@ def test_progress_moves_within_a_long_recording(job, monkeypatch):
     unit = recording_units.RecordingUnit("a.jsonl", tuple(signed))
     writer.make(unit, str(job.path / "a.jsonl"), lambda *progress: shown.append(progress))
     assert shown == [(0.25, 0), (0.5, 0), (1, 0), (1, 0), (1.25, 0), (1.5, 0), (2, 0), (2, 0)]
-
-
-def find(job):
-    return recordings.find([str(job.path / "in")])
 
 
 def test_a_recording_that_differs_on_the_worker_is_rejected_alone(job):

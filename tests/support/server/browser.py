@@ -59,14 +59,14 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         requests_out, self._requests = os.pipe()
         self._answers, answers_in = os.pipe()
-        fake = ("ui-for-media-stream", "device-for-media-stream", f"file-for-fake-audio-capture={microphone}")
         command = [
             *(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
             *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
             # The browser finds no other hosts, as on a machine without a network.
             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
             *("--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio", "--remote-debugging-pipe"),
-            *((f"--use-fake-{flag}".replace("fake-file", "file") for flag in fake) if microphone else ()),
+            *(f"--use-{name}-for-media-stream" for name in ("fake-ui", "fake-device") if microphone),
+            *((f"--use-file-for-fake-audio-capture={microphone}",) if microphone else ()),
             *(f"--user-data-dir={self._profile.name}", f"--window-size={width},{height}", "about:blank"),
         ]
         connect = functools.partial(_connect, requests_out, answers_in)
@@ -94,7 +94,7 @@ class Browser:
         self._call("Page.navigate", url=url)
 
     def run(self, script: str):
-        """Returns the value of an expression, which runs as if the user had clicked, so it may play sounds."""
+        """Returns the value of an expression, which runs as if the user had clicked (it may play sounds)."""
         options = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
         answer = self._call("Runtime.evaluate", expression=script, **options)
         return answer["result"].get("value")

@@ -14,7 +14,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(paths.ROOT)}
 
 
 class Served:
-    """The running program, which accepts requests once this object exists; `line` is the first printed line."""
+    """The running program, which is ready for requests; `line` is the first line that it printed."""
 
     def __init__(self, saved_model, *flags, program=("-m", "estimator_asr.serve")):
         command = [sys.executable, *program, f"--saved_model={saved_model}", "--port=0", *flags]
@@ -40,7 +40,7 @@ class Served:
         return int(self.url.rsplit(":", 1)[1])
 
     def stop(self, number):
-        """Sends a signal; returns the exit code and the lines on standard error, except the warning UNREAD."""
+        """Sends a signal; returns the exit code and standard error without the warning UNREAD."""
         self.process.send_signal(number)
         self.process.wait(60)
         lines = self.read_log().splitlines(keepends=True)

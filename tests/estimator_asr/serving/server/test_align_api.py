@@ -1,4 +1,4 @@
-"""POST /v1/align: the times of characters are those of the graph, and what cannot be aligned is refused."""
+"""POST /v1/align: the times of characters, and the error messages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_numbers_are_aligned_as_they_are_read(server, waveform):
 
 
 def test_a_recording_with_pauses_is_aligned_as_a_whole(server, waveform):
-    """It is longer than a segment, so that the decoder leaves out what is not speech."""
+    """The recording is longer than a segment, so the decoder removes its pauses."""
     long = np.concatenate([np.zeros(12 * 16000), waveform, np.zeros(3 * 16000)])
     content = align(server, np.float32(long), text="你好").json()
     assert content["duration"] == 18.0 and content["status"] in ("ok", "silent")
@@ -65,7 +65,7 @@ def test_more_text_than_audio_has_no_times(server, waveform):
     assert (content["status"], content["characters"]) == ("too_many_tokens", [])
 
 
-def test_what_cannot_be_aligned_is_refused(server, waveform):
+def test_text_without_words_and_audio_that_is_too_long_are_refused(server, waveform):
     sentence = "the form has no words in its field text; send what is said"
     refuse(align(server, waveform), sentence)
     refuse(align(server, waveform, text="……"), sentence)

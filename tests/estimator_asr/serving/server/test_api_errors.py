@@ -1,4 +1,4 @@
-"""Errors in the form of each API."""
+"""Errors in the format of each API."""
 
 from __future__ import annotations
 

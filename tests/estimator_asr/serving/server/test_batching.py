@@ -1,4 +1,4 @@
-"""The queue and its batches, with a model that takes as long as the test says."""
+"""The queue and its batches, with a model that runs for as long as the test wants."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_the_rate_is_a_moving_average():
 
 
 def test_a_long_batch_may_take_long_before_it_counts_as_stalled():
-    """At 10 s of audio per second, four times the time for 20 s is 8 s; 40 s count double."""
+    """At 10 s of audio per second, four times the time for 20 s is 8 s; an item of 40 s counts double."""
 
     async def scenario(batcher, version):
         found = [batcher.stalls_at]
@@ -246,7 +246,7 @@ def test_a_long_batch_may_take_long_before_it_counts_as_stalled():
     [(16, 0, [8, 8]), (15, 0, [15]), (8, 8, [8, 8]), (8, 7, [8]), (16, 16, [8, 8])],
 )
 def test_full_batches_run_as_two_halves_in_parallel(first, then, expected):
-    """Counts the batches that start before any of them has been recognised."""
+    """`expected` has the sizes of the batches that start before any batch ends."""
 
     async def scenario(batcher, version):
         version.may_run.clear()
@@ -298,7 +298,7 @@ def make_queue(max_seconds, rate):
 
 
 def test_takes_the_first_item_and_those_of_similar_length():
-    """The other request goes before the second item of the first one, which waits for the first item."""
+    """The other request's item precedes the second item of the first request, which waits for the first."""
 
     async def scenario():
         queue = make_queue(100.0, 1.0)
@@ -313,7 +313,7 @@ def test_takes_the_first_item_and_those_of_similar_length():
 
 
 def test_attention_memory_limits_the_size_of_a_batch():
-    """The limit is that of one item of 180 s: two items of 127 s need as much."""
+    """A batch may use as much memory as one item of 180 s, which is as much as two items of 127 s need."""
 
     async def scenario():
         queue = make_queue(1000.0, 10.0)
@@ -337,7 +337,7 @@ def test_a_full_queue_refuses_all_but_urgent_items():
 
 
 def test_a_long_request_keeps_out_another_long_one_but_no_short_one():
-    """600 s take a minute, so the last item has its turn in a minute; the 3 s go before it."""
+    """600 s take a minute, so the last item has its turn in a minute; the item of 3 s has an earlier turn."""
 
     async def scenario():
         queue = make_queue(600.0, 10.0)

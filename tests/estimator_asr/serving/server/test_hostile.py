@@ -1,4 +1,4 @@
-"""Hostile requests to the server as a process, with an honest client beside them.
+"""Hostile requests to a server process, while an honest client sends valid requests.
 
 NUM_HOSTILE_REQUESTS=10000 pytest tests/estimator_asr/serving/server/test_hostile.py
 """
@@ -31,7 +31,7 @@ from benchmarks.serving import process as serving_process
 NUM_REQUESTS = int(os.environ.get("NUM_HOSTILE_REQUESTS", "1000"))
 NUM_CONNECTIONS = 1000
 NUM_COSTLY = 12
-MAX_WAIT_SECONDS = 15.0  # for a batch of 16 items of 24 s that has begun, on cores that the clients share
+MAX_WAIT_SECONDS = 15.0  # until a batch of 16 items of 24 s has ended, on cores that the clients also use
 MAX_GROWTH_MB = 600
 PREDICT = "/v1/models/asr:predict"
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def program(tiny_export):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 2 * NUM_CONNECTIONS:  # of the server, too
+    if soft < 2 * NUM_CONNECTIONS:  # the server inherits the limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 2 * NUM_CONNECTIONS), hard))
     with served.Served(tiny_export.export_dir, "--max_audio_seconds=60") as started:
         requests.get(f"{started.url}/healthz", timeout=60).raise_for_status()
@@ -52,7 +52,7 @@ def program(tiny_export):
 
 
 class Honest:
-    """A client that sends the same utterance until it is stopped; `found` are its responses."""
+    """A client that sends the same utterance again and again; `found` has the responses."""
 
     def __init__(self, url):
         noise = np.random.default_rng(1).normal(0, 0.1, 16000).round(4).tolist()
@@ -121,7 +121,7 @@ def test_no_request_harms_the_server(program):
 
 
 def stream(port: int, rng: random.Random) -> str:
-    """Misbehaves as a client of /v1/stream; returns the type of the last message, "" if there is none."""
+    """Misbehaves as a client of /v1/stream; returns the type of the last message, or "" if there is none."""
     query = rng.choice(["", "?sample_rate=48000&encoding=f32le", "?sample_rate=-1", "?encoding=s16le&x=%00"])
     messages = [
         rng.randbytes(rng.choice([0, 1, 3200, 32000, 262144, 300000])) for _ in range(rng.randint(0, 8))
@@ -133,9 +133,9 @@ def stream(port: int, rng: random.Random) -> str:
             for each in messages:
                 socket.send(each)
             if rng.random() < 0.4:
-                socket.socket.close()  # without a word
+                socket.socket.close()  # without the closing handshake
             elif rng.random() < 0.2:
-                time.sleep(3)  # and reads nothing
+                time.sleep(3)  # without reading anything
             while True:
                 last = json.loads(socket.recv(timeout=rng.choice([0, 0.5, 20])))["type"]
     return last
@@ -161,7 +161,7 @@ COSTLY = hostile_requests.make_costly()
 
 @pytest.mark.parametrize("kind", COSTLY)
 def test_slow_requests_do_not_delay_honest_clients(program, kind):
-    """Four clients send a slow request at once; none of them may occupy the whole server."""
+    """Four clients send slow requests at the same time, but must not occupy the whole server."""
     with Honest(program.url) as honest, concurrent.futures.ThreadPoolExecutor(4) as pool:
         sending = [pool.submit(send, program.port, kind, COSTLY[kind], 120) for _ in range(NUM_COSTLY)]
         statuses = collections.Counter(each.result() for each in sending)
@@ -176,7 +176,7 @@ def test_slow_requests_do_not_delay_honest_clients(program, kind):
 
 
 def test_a_thousand_connections_do_not_block_the_server(program):
-    """Three in four send nothing, the others one byte of their body at a time; honest clients are served."""
+    """Three in four connections send nothing, and the others send their bodies one byte at a time."""
     head = hostile_requests.make_post(PREDICT, b"", length=1000)
     with contextlib.ExitStack() as stack, Honest(program.url) as honest:
         opened = []

@@ -1,4 +1,4 @@
-"""/v1/stream by the client of websockets, and streamed transcriptions by OpenAI's, with a tiny export."""
+"""/v1/stream with the websockets client, and streamed transcriptions with OpenAI's client."""
 
 from __future__ import annotations
 
@@ -23,28 +23,16 @@ from websockets import exceptions
 from websockets.sync import client as websocket_client
 
 from estimator_asr.serving.server import api_errors, live_api, served_version
-from estimator_asr.serving.transcripts import pauses
 
 RATE = 16000
-
-
-@pytest.fixture(autouse=True)
-def detector(monkeypatch):
-    """Detects loud samples as speech, because the utterances of the tests are not real speech."""
-    monkeypatch.setattr(
-        pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.02)
-    )
+RATES = "expected 8000 to 192000 Hz; send the sample rate of the audio"
+pytestmark = pytest.mark.usefixtures("loud_is_speech")
 
 
 @pytest.fixture(scope="module")
 def server(tiny_export):
     with local_server.serve(tiny_export.export_dir, max_audio_seconds=100.0, max_body_seconds=3.0) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def waveform(tiny_export):
-    return tiny_export.utterances["u1"][-1]
 
 
 def connect(server, query="", **arguments):
@@ -131,7 +119,7 @@ def test_a_streaming_model_processes_each_sample_once(streaming_export, waveform
         assert len(partial) >= 3 and partial[0]["text"] and partial[0]["characters"][0]["end"] > 0
         assert final["text"]
         before = len(calls)
-        with connect(server) as socket:  # streams take no hotwords
+        with connect(server) as socket:  # with hotwords, the streaming signature is not used
             socket.send(json.dumps({"hotwords": "你好"}))
             send(socket, to_pcm(speech))
             *_, final = read(socket)
@@ -143,7 +131,7 @@ def test_a_streaming_model_processes_each_sample_once(streaming_export, waveform
 @pytest.mark.long
 @pytest.mark.parametrize("hotwords", ["", "你好"])
 def test_live_text_has_marks_and_settled_text_never_changes(punctuated_export, waveform, hotwords):
-    """Without hotwords, the model streams, and the marks come from another signature."""
+    """Without hotwords, the streaming signature is used, and the marks come from another signature."""
     speech = np.concatenate([*[waveform] * 5, np.zeros(RATE * 3 // 2, np.float32), *[waveform] * 3])
     with local_server.serve(punctuated_export) as server:
         with connect(server) as socket:
@@ -186,9 +174,8 @@ def test_hotwords_after_audio_are_refused(server, waveform):
         socket.send(to_pcm(waveform))
         socket.send(json.dumps({"hotwords": "你好"}))
         *_, answer = read(socket)
-    assert (
-        answer["error"]["message"] == "hotwords arrived after audio; send hotwords before the first samples"
-    )
+    message = "hotwords arrived after audio; send hotwords before the first samples"
+    assert answer["error"]["message"] == message
 
 
 def test_silence_and_empty_streams_have_an_empty_transcript(server):
@@ -203,16 +190,8 @@ def test_silence_and_empty_streams_have_an_empty_transcript(server):
     "query, message, sentence",
     [
         ("?encoding=mp3", None, "encoding is 'mp3', expected s16le or f32le"),
-        (
-            "?sample_rate=4",
-            None,
-            "sample_rate is '4', expected 8000 to 192000 Hz; send the sample rate of the",
-        ),
-        (
-            "?sample_rate=²",
-            None,
-            "sample_rate is '²', expected 8000 to 192000 Hz; send the sample rate of the",
-        ),
+        ("?sample_rate=4", None, f"sample_rate is '4', {RATES}"),
+        ("?sample_rate=²", None, f"sample_rate is '²', {RATES}"),
         ("", b"\0", "the message has 1 bytes, expected a multiple of 2 up to 262144; send whole samples"),
         ("", bytes(300000), "the message has 300000 bytes, expected a multiple of 2 up to 262144; send"),
         ("?encoding=f32le", np.float32("nan").tobytes(), "the message has NaN or Inf samples"),
@@ -307,10 +286,8 @@ def test_text_that_is_not_utf_8_ends_the_stream_without_a_traceback(server, capl
 def test_a_client_that_sends_nothing_is_timed_out(server):
     with connect(server) as socket:
         (answer,) = read(socket)
-    assert (
-        "the stream has only 0 s of audio after 3 s and may fall at most 3 s behind"
-        in answer["error"]["message"]
-    )
+    problem = "the stream has only 0 s of audio after 3 s and may fall at most 3 s behind"
+    assert problem in answer["error"]["message"]
 
 
 @pytest.mark.long
@@ -369,9 +346,8 @@ def test_audio_that_is_too_long_ends_the_stream(server, waveform):
             for _ in range(2000):
                 socket.send(to_pcm(np.resize(waveform, RATE)))
         *_, answer = read(socket)
-    assert answer["error"]["message"].startswith(
-        "the stream's audio is longer than 100 s; start another stream"
-    )
+    problem = "the stream's audio is longer than 100 s; start another stream"
+    assert answer["error"]["message"].startswith(problem)
 
 
 def test_a_client_that_disconnects_leaves_no_work_behind(server, waveform):
@@ -379,7 +355,7 @@ def test_a_client_that_disconnects_leaves_no_work_behind(server, waveform):
     for _ in range(3):
         with connect(server) as socket:
             socket.send(to_pcm(np.resize(waveform, RATE)))
-            socket.socket.close()  # without a word
+            socket.socket.close()  # without the closing handshake
     programs.wait_until(lambda: not version.num_users and not batcher.queue.items)
 
 
@@ -471,19 +447,19 @@ class TestServerSentEvents:
         form = {"files": {"file": b"no audio"}, "data": {"stream": "true"}}
         assert server.post("/v1/audio/transcriptions", **form).status_code == 400
 
-    def test_a_full_queue_refuses_before_the_stream_begins(self, client, server, waveform, monkeypatch):
-        async def refuse(batch, is_urgent=False):
-            raise api_errors.overloaded("is busy", 1)
-
-        monkeypatch.setattr(server.parts.batcher, "recognise", refuse)
-        with pytest.raises(openai.RateLimitError, match="is busy"):
-            self.stream(client, waveform)
-
-    def test_a_failure_during_the_stream_is_reported(self, client, server, waveform, monkeypatch):
+    @pytest.mark.parametrize(
+        "seconds, error, kind",
+        [
+            (0.0, api_errors.overloaded("is busy", 1), openai.RateLimitError),  # before the stream begins
+            (0.05, api_errors.refuse("the model rejected the inputs"), openai.APIError),
+        ],
+    )
+    def test_failures_are_reported(self, client, server, waveform, monkeypatch, seconds, error, kind):
         async def fail(batch, is_urgent=False):
-            await asyncio.sleep(0.05)
-            raise api_errors.refuse("the model rejected the inputs")
+            if seconds:
+                await asyncio.sleep(seconds)
+            raise error
 
         monkeypatch.setattr(server.parts.batcher, "recognise", fail)
-        with pytest.raises(openai.APIError, match="the model rejected the inputs"):
+        with pytest.raises(kind, match=str(error)):
             self.stream(client, waveform)

@@ -1,4 +1,4 @@
-"""What a client of /v1/stream sends; what is refused is in test_live_api.py."""
+"""Messages from clients of /v1/stream; test_live_api.py tests invalid messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_form_of_the_text():
 
 @pytest.mark.long
 def test_many_small_messages_do_not_accumulate_memory(tiny_export, monkeypatch):
-    """Each message is one sample, which the resampler consumes without returning any yet."""
+    """Each message has one sample, for which the resampler does not return a sample yet."""
     resample = live_messages.Audio({"sample_rate": "192000"}).make_resampler(RATE)
     monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: 0.0)
     transcript = live.LiveTranscript(export_info.load(tiny_export.version_dir), is_streaming=False)

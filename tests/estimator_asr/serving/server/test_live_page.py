@@ -1,4 +1,4 @@
-"""The page while somebody speaks, in Node: which words it shows, and which of them as settled."""
+"""The words that the page, which runs in Node, shows as settled or not while somebody speaks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ import(process.argv[1]).then(({ Live }) => {
 
 
 def make_message(first, num_stable, words):
-    """A message of an export with marks, which says only in `written` what is shown."""
+    """Returns a message from an export with marks; the page shows only the value of `written`."""
     characters = [{"character": word, "start": 0.2, "end": 0.4} for word in words]
     written = {"first": first, "num_stable": num_stable, "characters": characters}
     return {"first": 0, "num_stable": 9, "characters": [], "written": written}
@@ -43,7 +43,7 @@ def make_message(first, num_stable, words):
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_numbers_are_digits_and_what_is_settled_does_not_change(tmp_path):
-    """A character whose mark may still change is light, like a number that may continue."""
+    """A character whose mark may still change, and a number that may continue, are not shown as settled."""
     shutil.copy(paths.ROOT / "estimator_asr/serving/server/page/live.js", tmp_path / "live.mjs")
     messages = [
         make_message(0, 1, ["他", "20"]),

@@ -1,4 +1,4 @@
-"""The ids of requests, in responses and in the log; requests of other sites."""
+"""Request ids in responses and in the log, and requests from pages of other sites."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_traceback_of_a_failed_request_is_found_by_its_id(server, monkeypatc
     response = server.post("/v1/models/asr:predict", json=content, headers=headers)
     assert response.status_code == 500
     said = f"POST /v1/models/asr:predict: status is 500, request id is {response.headers['x-request-id']}"
-    programs.wait_until(lambda: said in caplog.messages)  # it is written after the response
+    programs.wait_until(lambda: said in caplog.messages)  # the log is written after the response is sent
     record = caplog.records[caplog.messages.index(said)]
     assert record.levelname == "ERROR"
     assert "no memory" in str(record.exc_info[1])

@@ -1,4 +1,4 @@
-"""The page in a real browser: files, the microphone, both languages, a telephone's width, a token."""
+"""The page in a real browser: files, the microphone, both languages, a narrow screen, and the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import soundfile
 
 from estimator_asr.exporting.saved_model import recogniser
-from estimator_asr.serving.transcripts import live, pauses
+from estimator_asr.serving.transcripts import live
 
 pytestmark = [
     pytest.mark.slow,
@@ -72,7 +72,7 @@ def find(page, element, what="textContent"):
 
 
 def characters(page, name) -> list:
-    """An attribute of the buttons of the transcript."""
+    """Returns an attribute of each button in the transcript."""
     return page.run(f"[...document.querySelectorAll('#transcript button')].map((each) => each.{name})")
 
 
@@ -131,7 +131,7 @@ def test_a_character_sounds_when_it_is_clicked(page, recording):
     page.run("document.querySelector('#transcript button').focus(); document.activeElement.click()")
     page.wait(lambda: page.run("!document.getElementById('cursor').hidden"), 10)
     assert page.run("document.querySelectorAll('#transcript .sounding').length") == 1
-    page.wait(lambda: page.run("document.getElementById('cursor').hidden"), 10)  # at its end
+    page.wait(lambda: page.run("document.getElementById('cursor').hidden"), 10)  # playback has ended
 
 
 def test_the_characters_are_one_tab_stop(page, recording):
@@ -223,10 +223,9 @@ def test_the_microphone(server, recording):
         assert find(page, "record", "ariaPressed") == "false" and page.run(name) == "Record"
 
 
+@pytest.mark.usefixtures("loud_is_speech")
 def test_words_come_while_one_speaks(server, waveform_of_speech, monkeypatch):
-    """Words are lighter until they settle, with the seconds since they were spoken; the result has them."""
-    loud = lambda samples: float(np.max(np.abs(samples)) > 0.02)  # noqa: E731
-    monkeypatch.setattr(pauses, "load_detector", lambda: loud)
+    """Words show the seconds since they were spoken, and are lighter until they settle; then they remain."""
     monkeypatch.setattr(live, "MIN_CONFIDENCE", 0.0)  # the weights are random
     words = (
         "[...document.querySelectorAll('#live-text ruby')]"
@@ -238,7 +237,7 @@ def test_words_come_while_one_speaks(server, waveform_of_speech, monkeypatch):
         page.wait(lambda: page.run("document.querySelectorAll('#live-text .stable').length") > 2)
         seen = page.run(words)
         kinds, characters_seen, ages = map(list, zip(*seen))
-        assert kinds == sorted(kinds, reverse=True), "what is settled comes first"
+        assert kinds == sorted(kinds, reverse=True), "a settled word comes after one that is not settled"
         assert ages == sorted(ages, key=float, reverse=True) and 0 <= float(ages[-1]) < 10
         settled = characters_seen[: kinds.count("stable")]
         page.run("document.getElementById('record').click()")

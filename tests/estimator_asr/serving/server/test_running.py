@@ -1,4 +1,4 @@
-"""The names of this machine, for servers that no other machine reaches."""
+"""The names of this machine that a server accepts if no other machine can reach it."""
 
 from __future__ import annotations
 

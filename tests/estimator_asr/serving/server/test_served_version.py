@@ -1,4 +1,4 @@
-"""A served version: its session, exports that it refuses, and messages of the graph."""
+"""A served version: its session, the exports that are refused, and error messages from the graph."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ OLD = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for ea
             "assertion failed: [E_HOTWORD_SYLLABLES: hotwords: [泥] fix them]" + NODE,
             "hotwords: [泥] fix them",
         ),
-        (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # exports of 0.1.0
+        (f"assertion failed: [hotwords: {OLD}]" + NODE, f"hotwords: {OLD}"),  # from exports of release 0.1.0
         (
-            "assertion failed: [waveform: is too short]" + NODE,  # as well
+            "assertion failed: [waveform: is too short]" + NODE,  # also from release 0.1.0
             "the model rejected the inputs (assertion failed: [waveform: is too short] "
             "[[{{node Assert/Assert}}]])",
         ),

@@ -1,4 +1,4 @@
-"""Bodies of requests, what is held of them, and which errors are those of the client; limits of hotwords."""
+"""Request bodies, the memory that they use, and client errors while reading them; limits on hotwords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the predict API: what they are parsed to, and what is said about those that are wrong."""
+"""Requests to the predict API: their parsed form, and the error messages for invalid requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_only_input_needs_no_name(instance):
     assert call == tensorflow_request.Call("serving_default", [{"wav_bytes": b"RIF"}], (), False, ())
 
 
-# What absl::Base64Unescape takes, by which TensorFlow Serving reads "b64" (its util/json_tensor.cc).
+# TensorFlow Serving reads "b64" with absl::Base64Unescape (util/json_tensor.cc), which accepts these texts.
 @pytest.mark.parametrize(
     "text, content",
     [
@@ -90,6 +90,7 @@ def test_hotwords_apply_to_all_rows():
 
 
 WAVES = {"signature_name": "waveform"}
+ADVICE = "send fewer utterances, or send WAV files"
 
 
 @pytest.mark.parametrize(
@@ -98,10 +99,7 @@ WAVES = {"signature_name": "waveform"}
         (b"\xff", "the request is not valid JSON ("),
         (b"[" * 100_000, "the request is not valid JSON (it is nested too deeply)"),
         (b"[" + b"1" * 33 + b"]", "the request is not valid JSON (a number with 33 digits is too long)"),
-        (
-            b"0," * 4_000_001,
-            "the request has more than 4000000 JSON values; send fewer utterances, or send WAV files",
-        ),
+        (b"0," * 4_000_001, f"the request has more than 4000000 JSON values; {ADVICE}"),
         ([1], "the request is a list, expected an object with 'instances' or 'inputs'"),
         ({}, "the request has neither 'instances' nor 'inputs'; send exactly one of them"),
         ({"instances": [], "inputs": []}, "the request has both 'instances' and 'inputs'; send exactly one"),
@@ -140,10 +138,8 @@ def test_invalid_requests_have_error_messages(content, error):
         ((["一\ud800"], 1), 'waveform: a value is "一\\ud800", expected float32'),
         (([True], 1), "waveform: a value is true, expected float32"),
         (([True, 0.5], 1), "waveform: a value is true, expected float32"),
-        (
-            ([0] * 100_000 + ["x" * 10_000], 1),
-            f'waveform: a value is "{"x" * 40}',
-        ),  # 4 GB as an array of text
+        # As an array of text, this list would take 4 GB.
+        (([0] * 100_000 + ["x" * 10_000], 1), f'waveform: a value is "{"x" * 40}'),
         (([10**30], 1), f"waveform: a value is {10**30}, expected float32"),
         (([0], 1.5), "num_samples: a value is 1.5, expected int32"),
         (([0], 2**31), "num_samples: a value is 2147483648, expected int32"),
@@ -153,7 +149,7 @@ def test_invalid_requests_have_error_messages(content, error):
     ],
 )
 def test_values_that_do_not_fit_the_signature(instance, error):
-    """A pair is a waveform and its num_samples."""
+    """An instance that is a tuple has a waveform and its num_samples."""
     signature = "serving_default"
     if isinstance(instance, tuple):
         signature, instance = "waveform", dict(zip(("waveform", "num_samples"), instance))

@@ -1,4 +1,4 @@
-"""Uploaded recordings: decoded within limits, of each one and of all at one time."""
+"""Uploaded recordings: decoding, and the limits on one upload and on simultaneous uploads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SECOND = np.zeros(16000, np.float32)
 
 
 def fake_audio(monkeypatch, blocks):
-    """Makes every recording yield these blocks; its header has no length."""
+    """Makes every recording yield `blocks`, from a header without a length."""
 
     class Blocks:
         seconds, warning = None, ""
@@ -142,7 +142,7 @@ def test_hours_of_silence_of_a_telephone_are_refused_by_the_header():
 
 
 def test_a_wrong_length_in_the_header_does_not_bypass_the_limit():
-    """The header says 1 s, but the packets have 100 s, which count towards all limits."""
+    """The header states 1 s, but the packets contain 100 s, which count towards all limits."""
     content = telephone_files.encode("webm", 100.0, level=0.0)
     duration = content.index(b"\x44\x89\x88") + 3
     content = content[:duration] + struct.pack(">d", 1000.0) + content[duration + 8 :]
@@ -172,7 +172,7 @@ def encode_silence(seconds):
 
 @pytest.fixture
 def hold(monkeypatch):
-    """Makes decoding wait for an event; `begun` has the seconds of each recording that is being decoded."""
+    """Makes decoding wait for an event; `begun` has the length of each recording whose decoding has begun."""
     goes_on, read = threading.Event(), uploads.read
     goes_on.begun = []
 

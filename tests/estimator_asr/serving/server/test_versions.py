@@ -1,4 +1,4 @@
-"""Versions of an export directory: new ones take over, damaged ones do not."""
+"""Versions in an export directory: new versions take over, damaged versions do not."""
 
 from __future__ import annotations
 

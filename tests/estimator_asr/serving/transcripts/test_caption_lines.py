@@ -1,4 +1,4 @@
-"""caption_lines: where lines end, and when they are shown."""
+"""Caption lines: where they end, and when they are shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from estimator_asr.serving.transcripts import caption_lines
 
 
 def split(text, starts, tokens=None, end=None):
-    """Lines of one segment; `starts` has the time of each token in seconds."""
+    """Returns the lines for one segment; `starts` has the time of each token in seconds."""
     tokens = tokens or [character for character in text if character != " "]
     characters = [
         {"character": token, "start": start, "end": start + 0.04} for token, start in zip(tokens, starts)

@@ -1,4 +1,4 @@
-"""Files where samples are expected are recognised by their first bytes; samples never are files."""
+"""Audio files are detected by their first bytes where samples are expected; samples are accepted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENTENCE = "message begins like an audio file, but must contain only samples, wi
 
 
 def take(content: bytes, rate=0, size=1 << 20) -> bytes:
-    """Returns what remains of a stream that comes in messages of `size` bytes."""
+    """Returns the samples from a stream that arrives in messages of `size` bytes."""
     header_filter = file_headers.HeaderFilter(rate, "message", "send samples")
     parts = [content[place : place + size] for place in range(0, len(content), size)]
     return b"".join(map(header_filter.take, parts))
@@ -64,7 +64,7 @@ def test_mp3_without_a_tag_is_detected(rate):
     assert is_file(content[:4096], 320)
 
 
-# ISO 11172-3 and 13818-3, tables of bit rates of layer III in kbit/s.
+# The bit rates of layer III in kbit/s, from the tables in ISO 11172-3 and 13818-3.
 MPEG_1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
 MPEG_2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
 RATES = {0xFB: (44100, 48000, 32000), 0xF3: (22050, 24000, 16000), 0xE3: (11025, 12000, 8000)}
@@ -99,7 +99,7 @@ def make_extensible() -> bytes:
 
 
 SAMPLES = bytes(range(24))
-UNKNOWN = make_wav().replace(b"\x18\0\0\0\0\1", b"\xff\xff\xff\x7f\0\1")  # as arecord writes into a pipe
+UNKNOWN = make_wav().replace(b"\x18\0\0\0\0\1", b"\xff\xff\xff\x7f\0\1")  # arecord writes this into pipes
 ZERO = make_wav().replace(b"\x3c\0\0\0WAVE", b"\0\0\0\0WAVE").replace(b"data\x18", b"data\0")
 
 
@@ -108,7 +108,7 @@ ZERO = make_wav().replace(b"\x3c\0\0\0WAVE", b"\0\0\0\0WAVE").replace(b"data\x18
     [
         (make_wav(), 16000),
         (make_wav(8000), 8000),
-        (make_wav(0x5D30), 0x5D30),  # bytes that mean something else in a pattern
+        (make_wav(0x5D30), 0x5D30),  # these bytes are special characters in a regular expression
         (make_wav(more=b"LIST\4\0\0\0date"), 16000),
         (make_extensible(), 16000),
         (UNKNOWN, 16000),
@@ -139,7 +139,7 @@ def test_wav_files_with_other_samples_are_detected(content):
         take(content, 16000)
 
 
-@pytest.mark.parametrize("pid", [0, 17])  # of the table of programs, or of their names, as FFmpeg begins
+@pytest.mark.parametrize("pid", [0, 17])  # FFmpeg begins with the table of programs, or of their names
 def test_mpeg_ts_is_detected(pid):
     assert is_file((b"G@" + bytes([pid]) + bytes(185)) * 2, 100)
 

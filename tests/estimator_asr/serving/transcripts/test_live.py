@@ -1,4 +1,4 @@
-"""live: what settles and when, with a detector that hears what is loud and results that are written here."""
+"""Which live text settles, and when; loud samples are speech, and the results are those of the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from estimator_asr.exporting.saved_model import statuses
-from estimator_asr.serving.transcripts import live, pauses
+from estimator_asr.serving.transcripts import live
 
 RATE = 16000
 
@@ -49,15 +49,14 @@ def make_result(text, times, confidence=0.95):
 
 
 def hear(transcript, text, *times, confidence=0.95):
-    """Takes the next window and updates with this result; times are seconds in the recording."""
+    """Takes the next window, and updates the transcript with a result; times are seconds in the recording."""
     window = transcript.take()
     start = window.start / RATE
     return transcript.update(window, make_result(text, [time - start for time in times], confidence))
 
 
 @pytest.fixture(autouse=True)
-def detector_and_hold(monkeypatch):
-    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
+def _short_hold(monkeypatch, loud_is_speech):
     monkeypatch.setattr(live, "HOLD_SECONDS", 0.3)
 
 
@@ -72,7 +71,7 @@ def detector_and_hold(monkeypatch):
     ],
 )
 def test_the_minimum_confidence_holds_before_and_after_calibration(decode, confidence):
-    """log(0.9 / 0.1) is 2.1972, so the third one is 1 / (1 + exp(-0.6035 * 2.1972 - 5.635))."""
+    """log(0.9 / 0.1) is 2.1972, so the third confidence is 1 / (1 + exp(-0.6035 * 2.1972 - 5.635))."""
     found = live.find_min_confidence(decode)
     assert found >= 0.9 and found == pytest.approx(confidence, abs=1e-5)
 
@@ -95,7 +94,7 @@ def test_a_character_settles_only_when_audio_follows_it():
     transcript = make_live(speech(1.0))
     hear(transcript, "好", 0.9)
     transcript.add(speech(0.15))
-    assert transcript.take() is None, "that is no step"
+    assert transcript.take() is None, "there is not enough new audio for another result"
     transcript.add(speech(0.2))
     assert hear(transcript, "好", 1.1).stable == ""
     transcript.add(speech(0.35))
@@ -172,7 +171,7 @@ def test_settled_text_never_changes():
     ],
 )
 def test_new_characters_follow_those_that_are_settled(heard, times, partial):
-    """A later result may lack settled characters, repeat them, or be empty."""
+    """Later results may lack settled characters, repeat them, or be empty."""
     transcript = make_live(speech(1.0))
     for _ in range(2):
         hear(transcript, "你好", 0.2, 0.4)
@@ -204,7 +203,7 @@ def test_audio_without_such_a_pause_is_recognised_as_a_whole():
 
 
 def test_a_segment_may_be_cut_before_characters_that_have_settled():
-    """After 15 s, the segment is cut in its longest pause, at 7 s; the next one follows settled text."""
+    """After 15 s, the segment is cut in its longest pause, at 7 s, before a settled character."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for _ in range(2):
         hear(transcript, "一二三", 1.0, 6.0, 8.0)
@@ -221,7 +220,7 @@ def test_a_segment_may_be_cut_before_characters_that_have_settled():
 
 
 def test_settled_characters_whose_times_cross_stay_in_order():
-    """According to different results, the second character is before the cut and the first one after it."""
+    """Different results place the second character before the cut, and the first one after it."""
     transcript = make_live(speech(6.5), speech(0.96, 0.0), speech(3.0))
     for place in (7.2, 7.2, 6.4, 6.4):
         hear(transcript, *(("一甲", 1.0, place) if place > 7 else ("一甲乙", 1.0, place, 6.7)))

@@ -1,4 +1,4 @@
-"""live_terminal: pipes, a microphone that is none, and what is printed, with a model that is written here."""
+"""Live transcription in a terminal, from pipes and a fake microphone, with a fake model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import soundfile
 
 from estimator_asr.exporting.saved_model import statuses
-from estimator_asr.serving.transcripts import live_terminal, pauses
+from estimator_asr.serving.transcripts import live_terminal
 from estimator_asr_runtime import written_form
 from tfrecord_builder import errors
 
@@ -27,10 +27,11 @@ INFO = types.SimpleNamespace(
     acoustic=types.SimpleNamespace(decode={}),
     chunk_seconds=0.32,
 )
+pytestmark = pytest.mark.usefixtures("loud_is_speech")
 
 
 class Model:
-    """Recognises one character per second."""
+    """A recogniser that returns one character per second of audio."""
 
     def __init__(self, text="一二三四五六七八九十"):
         self._text = text
@@ -47,13 +48,8 @@ class Model:
         return {name: [value] for name, value in values.items()}
 
 
-@pytest.fixture(autouse=True)
-def detector(monkeypatch):
-    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
-
-
 def make_blocks(*seconds, wait=0.0):
-    """Yields alternating speech and pauses, each block after `wait` seconds."""
+    """Yields alternating speech and pauses in blocks of 0.1 s; waits `wait` seconds before each block."""
     for index, length in enumerate(seconds):
         for _ in range(round(length * 10)):
             time.sleep(wait)
@@ -67,7 +63,7 @@ def test_each_ended_segment_is_a_line(capsys):
 
 
 class Streams:
-    """Recognises pieces of a segment: one character for each second so far, which the state counts."""
+    """A streaming recogniser that returns one character per second; its state is the number of seconds."""
 
     def __init__(self, model):
         self._model, self.lengths = model, []
@@ -96,7 +92,7 @@ def test_a_streaming_model_processes_each_sample_once(capsys):
 
 
 class Punctuate:
-    """Puts a comma after 说, whatever the signature's pauses are."""
+    """A punctuation model that puts a comma after 说, whatever the pauses are."""
 
     form = written_form.load()
 
@@ -168,14 +164,20 @@ def test_ctrl_c_ends_the_audio_after_the_blocks_read_so_far(capsys, is_endless):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def read_pipe(*contents, rate=16000):
+    """Writes the contents into a pipe one by one, and returns the samples that are read from it."""
+    reader, writer = os.pipe()
+    for content in contents:
+        os.write(writer, content)
+    os.close(writer)
+    with open(reader, "rb") as file:
+        return np.concatenate(list(live_terminal.read_pcm(file, rate)))
+
+
 @pytest.mark.parametrize("rate", [16000, 8000])
 def test_samples_are_read_from_a_pipe(rate):
     tone = np.round(20000 * np.sin(np.arange(16000) * 2 * np.pi * 200 / 16000)).astype("<i2")
-    reader, writer = os.pipe()
-    os.write(writer, tone.tobytes() + b"\1")  # half a sample
-    os.close(writer)
-    with open(reader, "rb") as file:
-        found = np.concatenate(list(live_terminal.read_pcm(file, rate)))
+    found = read_pipe(tone.tobytes() + b"\1", rate=rate)  # the last byte is half a sample
     assert len(found) == rate and found.dtype == np.float32
     expected = 20000 / 32768 * np.sin(np.arange(rate) * 2 * np.pi * 200 / rate)
     np.testing.assert_allclose(found[200:-200], expected[200:-200], atol=1e-3)
@@ -195,12 +197,7 @@ def test_a_wav_file_in_a_pipe_as_arecord_writes_it():
     samples = np.arange(-8000, 8000, dtype="<i2")
     content = io.BytesIO()
     soundfile.write(content, samples, 16000, format="WAV")
-    reader, writer = os.pipe()
-    os.write(writer, content.getvalue()[:44])
-    os.write(writer, samples.tobytes())
-    os.close(writer)
-    with open(reader, "rb") as file:
-        found = np.concatenate(list(live_terminal.read_pcm(file, 16000)))
+    found = read_pipe(content.getvalue()[:44], samples.tobytes())
     np.testing.assert_array_equal(found, np.float32(samples) / 32768)
 
 
@@ -214,7 +211,7 @@ def test_exceptions_of_the_source_reach_the_caller():
 
 
 class InputStream:
-    """A microphone of sounddevice that sends five blocks as soon as it is opened."""
+    """A fake sounddevice.InputStream, which sends five blocks as soon as it is opened."""
 
     def __init__(self, blocksize, callback, **options):
         assert options == {"samplerate": 16000, "channels": 1, "dtype": "float32"}
@@ -251,10 +248,7 @@ def test_blocks_of_the_microphone_and_a_warning_if_the_queue_is_full(monkeypatch
             types.SimpleNamespace(InputStream=refuse_stream, PortAudioError=OSError),
             "the microphone cannot be opened .*querying device -1.*; connect",
         ),
-        (
-            None,
-            r"the microphone needs sounddevice, which cannot be imported .*pip install 'estimator-asr.live.'",
-        ),
+        (None, "the microphone needs sounddevice, which cannot be imported .*install 'estimator-asr.live.'"),
     ],
 )
 def test_a_missing_microphone_or_sounddevice_is_an_error(monkeypatch, module, problem):

@@ -1,4 +1,4 @@
-"""live_writing: when marks and numbers settle, with a detector that hears what is loud."""
+"""When marks and numbers settle in live text; loud samples are speech."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import types
 import numpy as np
 import pytest
 
-from estimator_asr.serving.transcripts import captions, live, live_writing, pauses, written_text
+from estimator_asr.serving.transcripts import captions, live, live_writing, written_text
 from estimator_asr_runtime import written_form
 
 RATE = 16000
@@ -45,7 +45,7 @@ def make_result(marked, times, start):
 
 
 class Speaker:
-    """A live recording; a character is spoken every 0.2 s, from 0.1 s on."""
+    """A live recording in which a character is spoken every 0.2 s, from 0.1 s on."""
 
     def __init__(self, punctuate=None):
         info = types.SimpleNamespace(
@@ -57,7 +57,7 @@ class Speaker:
         self.text = live_writing.LiveWriting(self.plain, RATE, punctuate or types.SimpleNamespace(form=FORM))
 
     def hear(self, marked, seconds=0.5, times=None):
-        """Adds audio and updates with this result; returns the update."""
+        """Adds audio, updates the text with a result, and returns the update."""
         self.plain.add(speech(seconds))
         return self.update(marked, times)
 
@@ -69,8 +69,7 @@ class Speaker:
 
 
 @pytest.fixture(autouse=True)
-def detector_and_hold(monkeypatch):
-    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.max(np.abs(samples)) > 0.1))
+def _no_hold(monkeypatch, loud_is_speech):
     monkeypatch.setattr(live, "HOLD_SECONDS", 0.0)
 
 
@@ -99,7 +98,7 @@ def test_the_end_of_a_segment_settles_everything():
 
 
 def test_marks_of_settled_characters_may_still_change_for_a_while():
-    """The character before them has settled, and later results have another mark after it."""
+    """A character has settled, but a later result has another mark after it."""
     speaker = Speaker()
     speaker.hear("你好，我", 1.0)
     speaker.hear("你好，我们")
@@ -108,7 +107,7 @@ def test_marks_of_settled_characters_may_still_change_for_a_while():
 
 
 def test_a_number_that_may_go_on_does_not_settle():
-    """Rules of numbers may read five characters beyond the number."""
+    """The rules for numbers may read five characters beyond a number."""
     speaker, stable = Speaker(), {}
     text = "他说二十三个好人来了吧对不对啊好的行"
     for count in range(4, len(text) + 1):
@@ -119,7 +118,7 @@ def test_a_number_that_may_go_on_does_not_settle():
 
 
 def test_written_characters_have_marks_and_numbers():
-    """A number takes the time from its first character to its last; its place is one, whatever its length."""
+    """A number counts as one character, which lasts from its first spoken character to its last."""
     speaker, shown, settled = Speaker(), [], []
     text = "他说二十三个好人来了，吧对不对啊好的行"
     for count in range(4, len(text) + 1):
@@ -149,7 +148,7 @@ def test_the_settled_text_of_two_segments():
 
 
 def test_segments_have_the_marks_that_have_settled():
-    """When the mark settled, it was a comma."""
+    """The mark was a comma when it settled; a later result has a full stop."""
     speaker = Speaker()
     for count in (5, 6, 7, 8):
         update = speaker.hear("你好，我们今天去哪"[: count + 1], 1.0 if count == 5 else 0.5)
@@ -174,12 +173,12 @@ def test_results_of_streams_get_marks():
     del result["punctuated"]
     for item in result["characters"]:
         del item["mark"]
-    # The mark after the last character would come and go during speech.
+    # No mark is shown after the last character, because it would flicker during speech.
     assert speaker.text.update(speaker.plain.take(), result).partial == "你！好"
 
 
 def _misrecognise(sentence, count, generator):
-    """Returns the first characters, with wrong marks and errors, which are more frequent at the end."""
+    """Returns the first `count` characters with wrong marks and with errors, most of them at the end."""
     marked = ""
     for place, character in enumerate(sentence[:count]):
         draw = generator.random() * (1 if place > count - 4 else 10)
@@ -223,7 +222,7 @@ def _update(speaker, window, sentence, count, generator):
 
 
 def test_writing_a_segment_takes_less_than_two_milliseconds():
-    """The fastest of 50 updates with 40 characters, compared with those without writing."""
+    """Compares the fastest of 50 updates with 40 characters with and without the written form."""
     text = "我们在二零二六年十一月二十七日下午三点见面，一共有三十个人来参加会议，好不好？"
 
     def measure(make):

@@ -1,4 +1,4 @@
-"""pauses: where audio is cut, with a detector that hears every loud chunk, and once with the real one."""
+"""Where audio is cut at pauses; loud chunks are speech, except in two tests with the real detector."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_silence_has_no_segment():
 
 
 @pytest.mark.parametrize("block", [100, 512, 100_000])
-def test_cuts_do_not_depend_on_the_blocks(block):
+def test_cuts_do_not_depend_on_the_size_of_the_blocks(block):
     audio = make_audio(5.0, 3.0, 25.0, 0.5, 20.0, 2.0, 3.0)
     assert times(cut(audio, block=block)) == times(cut(audio))
 
@@ -139,7 +139,7 @@ def test_at_most_one_segment_is_kept_in_memory():
     for chunk in make_audio(40.0, 60.0)[: 512 * 3000].reshape(-1, 512):
         list(cutter.add(chunk))
         longest = max(longest, len(cutter._chunks))
-    assert longest <= 937  # of 32 ms
+    assert longest <= 937  # chunks of 32 ms
     assert len(cutter._chunks) <= 31
 
 

@@ -1,4 +1,4 @@
-"""pseudo_labels: which rows can be trusted, and what a confidence keeps."""
+"""Which pseudo-labels can be trusted, and how many utterances a minimum confidence keeps."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_rows_have_times_texts_and_confidence():
         {"start": 61.5, "seconds": 1.5, **common},
     ]
     assert pseudo_labels.find_problem(*pseudo_labels.list_rows([]), 0.0, 0.0) == "nothing was recognised"
-    assert make_row(transcript="ni3 hao3")["text"] == ""  # of a teacher without language model
+    assert make_row(transcript="ni3 hao3")["text"] == ""  # the teacher has no language model
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_each_minimum_confidence_has_its_fraction_and_error_rate():
     assert found[0.0] == found[0.6] == [0.75, pytest.approx(1 / 6)]
     assert found[0.7] == found[0.92] == [0.5, 0.0]
     assert found[0.94] == found[0.995] == [0.25, 0.0]
-    assert 0.999 not in found  # keeps none
+    assert 0.999 not in found  # it keeps no utterances
     assert dict.fromkeys(sorted(found)) == dict.fromkeys(found)
 
 

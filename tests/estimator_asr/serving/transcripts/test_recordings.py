@@ -1,4 +1,4 @@
-"""recordings: files, folders and standard input."""
+"""Recordings from files, folders and standard input."""
 
 from __future__ import annotations
 
@@ -66,9 +66,8 @@ def test_a_folder_without_audio_is_named(tmp_path):
 
 
 def test_standard_input_twice_is_refused():
-    with pytest.raises(
-        errors.UserError, match=r"standard input \(-\) is given more than once; pass it only once"
-    ):
+    message = r"standard input \(-\) is given more than once; pass it only once"
+    with pytest.raises(errors.UserError, match=message):
         recordings.find(["-", "-"])
 
 
@@ -124,9 +123,9 @@ def test_seconds_of_all_recordings(tmp_path):
     found = recordings.find([str(tmp_path)])
     assert recordings.total_seconds(found) == 3.5
     missing = recordings.RecordingFile(os.path.join(tmp_path, "c.wav"), "c")
-    assert recordings.total_seconds([*found, missing]) == 3.5  # what cannot be read counts as nothing
+    assert recordings.total_seconds([*found, missing]) == 3.5
     pipe = recordings.RecordingFile("-", "stdin")
-    assert recordings.total_seconds([*found, pipe]) is None  # and is not read for it
+    assert recordings.total_seconds([*found, pipe]) is None  # standard input is not read
 
 
 def test_closed_standard_input_is_named(monkeypatch):

@@ -1,4 +1,4 @@
-"""Where the transcripts of recordings are written."""
+"""The output files for the transcripts of recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""transcriber: a recording through a model that writes how much it was given."""
+"""Transcribes recordings with a fake model, whose transcripts are the lengths of the segments."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 import soundfile
 import tqdm
 
-from estimator_asr.serving.transcripts import pauses, recordings, transcriber
+from estimator_asr.serving.transcripts import recordings, transcriber
 from tfrecord_builder import errors
+
+pytestmark = pytest.mark.usefixtures("loud_is_speech")
 
 
 class Counter:
@@ -26,11 +28,6 @@ class Counter:
         self.shapes.append(batch["waveform"].shape)
         texts = [f"{count / 16000:.1f}" for count in batch["num_samples"]]
         return {"transcript": texts, "characters": [[] for _ in texts], "status": ["ok"] * len(texts)}
-
-
-@pytest.fixture(autouse=True)
-def _loud_is_speech(monkeypatch):
-    monkeypatch.setattr(pauses, "load_detector", lambda: lambda samples: float(np.abs(samples).max() > 0.1))
 
 
 def transcribe(path, waveform, show=lambda seconds, total: None, model=None):
@@ -122,7 +119,7 @@ def test_progress_counts_seconds_of_all_recordings():
 
 def test_a_bar_counts_whole_seconds_of_all_recordings(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    for name, seconds in (("a", 1.4), ("b", 2.4)):  # rounded one by one, they would be 3
+    for name, seconds in (("a", 1.4), ("b", 2.4)):  # if each were rounded, the total would be 3
         soundfile.write(tmp_path / f"{name}.wav", make_speech(seconds), 16000)
     (tmp_path / "aa.wav").write_text("no audio")
     inputs = recordings.find([str(tmp_path)])

@@ -1,4 +1,4 @@
-"""written_text: what people read, with the characters and times it came from."""
+"""The written text of transcripts, with its characters and their times."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make_segment(marked, start=0.0, seconds=None, step=0.25):
 
 
 class Punctuate:
-    """Marks as the signature does: the function `mark` gets the window's characters and a place in it."""
+    """A fake punctuation model; `mark` maps a window's characters and the index of one to its mark."""
 
     form = FORM
 
@@ -98,7 +98,7 @@ def test_no_space_follows_a_mark():
 
 
 def test_spaces_between_words_stay():
-    """A piece has the indices of its first and last word, and ends at this length of the text."""
+    """A piece has its text, the indices of its first and last part, and its end in the text with marks."""
     pieces = written_text.list_pieces(["hi", " there，", " 三", "十", "个"], FORM)
     assert pieces == [("hi", 0, 0, 2), (" there，", 1, 1, 9), (" 30", 2, 3, 12), ("个", 4, 4, 13)]
 
@@ -147,7 +147,7 @@ def test_segments_without_characters_have_no_marks():
     "count, windows", [(128, [128]), (129, [128, 17]), (352, [128] * 3), (2000, [128] * 17 + [96])]
 )
 def test_long_texts_are_marked_in_windows(count, windows):
-    """The mark is the window's number and the place in it, which is at least 8 from an inner edge."""
+    """The mark shows its window and its place there, which is at least 8 characters from an inner edge."""
     segments = [make_segment("好" * (count // 2)), make_segment("好" * (count - count // 2), 1000.0)]
     punctuate = Punctuate(lambda characters, place: f"{len(punctuate.windows)}:{place}")
     found = [
