@@ -244,10 +244,13 @@ def test_a_list_that_is_invalid_is_refused(flags, tmp_path, lines, problem):
         run(flags)
 
 
-def test_folders_and_a_list_exclude_each_other(flags):
-    for changed in ({"pairs": "list.tsv"}, {"text_dir": None}):
-        with pytest.raises(errors.UserError, match="pass either --audio_dir and --text_dir, or --pairs"):
-            run(flags, **changed)
+@pytest.mark.parametrize(
+    "changed", [{"pairs": "list.tsv"}, {"text_dir": None}, {"corpus_dir": ("c",)}, {"data_dir": ("d",)}]
+)
+def test_sources_exclude_each_other(flags, changed):
+    message = "pass either --audio_dir and --text_dir, or --pairs, or --corpus_dir, or --data_dir"
+    with pytest.raises(errors.UserError, match=message):
+        run(flags, **changed)
 
 
 def test_two_recordings_of_one_name_are_refused(flags, tmp_path):

@@ -254,10 +254,7 @@ def test_invalid_flags_are_refused(made, flags, problem):
     [
         ({"token_type": "bpe"}, f": token type is bpe and sample rate is 16000 Hz, {EXPECTED}"),
         ({"sample_rate": 8000}, f": token type is syllable and sample rate is 8000 Hz, {EXPECTED}"),
-        (
-            {"outputs": {}},
-            " has no output greedy_pinyin, so it was exported by an earlier release; export",
-        ),
+        ({"outputs": {}}, " has no output greedy_pinyin, so it was exported by an earlier release; export"),
     ],
 )
 def test_a_second_teacher_that_does_not_fit_is_refused(made, monkeypatch, second, problem):

@@ -42,6 +42,12 @@ def list_outputs(directory) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 
 
+def transcribe_here(tiny_export, words, **flags) -> int:
+    """Runs transcribe in this process; returns the exit code."""
+    config = transcribe.TranscribeConfig(**{"saved_model": tiny_export.export_dir, **flags})
+    return transcribe.main(config, list(map(str, words)))
+
+
 def transcribe_file(model, path):
     return transcriber.transcribe(model, *recordings_lib.find([str(path)]), 16000)
 
@@ -148,8 +154,8 @@ def test_an_export_with_a_punctuation_model_writes_marks(
     soundfile.write(tmp_path / "in" / "b.wav", np.concatenate(waveforms * 3), 16000)
 
     def print_all(**flags):
-        config = transcribe.TranscribeConfig(saved_model=punctuated_export, **flags)
-        assert transcribe.main(config, [str(tmp_path / "in")]) == 0
+        flags["saved_model"] = punctuated_export
+        assert transcribe_here(tiny_export, [tmp_path / "in"], **flags) == 0
         return capsys.readouterr().out.splitlines()
 
     marks = str.maketrans("", "", "，。？！、；：")
@@ -167,16 +173,16 @@ def test_an_export_with_a_punctuation_model_writes_marks(
 
 
 @pytest.mark.long
-def test_a_directory_has_transcripts_of_one_form(punctuated_export, recordings, tmp_path):
+def test_a_directory_has_transcripts_of_one_form(tiny_export, punctuated_export, recordings, tmp_path):
     (tmp_path / "in").mkdir()
     shutil.copy(recordings / "a.wav", tmp_path / "in")
     flags = {"saved_model": punctuated_export, "format": "json"}
-    _, out = transcribe_folder(None, tmp_path / "in", "out", **flags)
+    _, out = transcribe_folder(tiny_export, tmp_path / "in", "out", **flags)
     assert json.loads((out / "a.json").read_text())["written"]
     message = "a different export, different hotwords or a different --text"
     with pytest.raises(errors.UserError, match=message):
-        transcribe_folder(None, tmp_path / "in", "out", text="plain", **flags)
-    _, out = transcribe_folder(None, tmp_path / "in", "plain", text="plain", **flags)
+        transcribe_folder(tiny_export, tmp_path / "in", "out", text="plain", **flags)
+    _, out = transcribe_folder(tiny_export, tmp_path / "in", "plain", text="plain", **flags)
     assert "written" not in json.loads((out / "a.json").read_text())
 
 
@@ -188,19 +194,6 @@ def test_too_short_audio_has_an_empty_transcript_and_a_warning(tiny_export, tmp_
     assert captions.render(result, "tsv") == f"{tmp_path / 'click.wav'}\t\t\n"
     problem = "audio lasts 3 ms, which is less than one frame; its transcript is empty"
     assert capsys.readouterr().err == f"warning: {tmp_path / 'click.wav'}: {problem}\n"
-
-
-@pytest.mark.parametrize(
-    "sample, problem",
-    [
-        (np.nan, " contains NaN or Inf samples; save the file again"),
-        (3e29, ": the peak is 3e+29, but full scale is 1; save"),  # features would not be finite
-    ],
-)
-def test_samples_that_are_not_finite_or_far_too_loud_are_refused(tmp_path, sample, problem):
-    soundfile.write(tmp_path / "a.wav", np.float32([0.1, sample] * 8000), 16000, subtype="FLOAT")
-    with pytest.raises(errors.UserError, match=re.escape(f"a.wav{problem}")):
-        transcribe_file(None, tmp_path / "a.wav")
 
 
 @pytest.mark.parametrize(
@@ -258,9 +251,8 @@ def test_without_a_terminal_many_files_show_the_seconds_that_are_done_and_left(
     tiny_export, recordings, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
-    words = [str(recordings / "a.wav"), str(recordings / "b.flac")]
     for flags, num_printed in (({"output_dir": str(tmp_path), "format": "txt"}, 1), ({}, 2)):
-        transcribe.main(transcribe.TranscribeConfig(saved_model=tiny_export.export_dir, **flags), words)
+        transcribe_here(tiny_export, [recordings / "a.wav", recordings / "b.flac"], **flags)
         captured = capsys.readouterr()
         assert len(captured.out.splitlines()) == num_printed and "transcribe: " not in captured.out
         lines = [line for line in captured.err.splitlines() if line.startswith("transcribe: ")]
@@ -271,8 +263,7 @@ def test_without_a_terminal_many_files_show_the_seconds_that_are_done_and_left(
 def test_in_a_terminal_transcripts_are_not_mixed_with_progress(tiny_export, recordings, capsys, monkeypatch):
     monkeypatch.setattr(progress_bar, "SECONDS", 0.0)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    config = transcribe.TranscribeConfig(saved_model=tiny_export.export_dir)
-    transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")])
+    transcribe_here(tiny_export, [recordings / "a.wav", recordings / "b.flac"])
     assert "transcribe: " not in capsys.readouterr().err
 
 
@@ -285,10 +276,8 @@ def test_an_output_that_cannot_be_written_fails_alone(tiny_export, recordings, t
         save(path, text)
 
     monkeypatch.setattr(transcribe.recordings, "save", fill_the_place)
-    config = transcribe.TranscribeConfig(
-        saved_model=tiny_export.export_dir, output_dir=str(tmp_path / "out"), format="txt"
-    )
-    assert transcribe.main(config, [str(recordings / "a.wav"), str(recordings / "b.flac")]) == 1
+    words, out = [recordings / "a.wav", recordings / "b.flac"], str(tmp_path / "out")
+    assert transcribe_here(tiny_export, words, output_dir=out, format="txt") == 1
     captured = capsys.readouterr()
     assert "a.txt exists and is not a regular file; choose another path" in captured.err
     assert captured.out == f"{tmp_path / 'out'}: 1 of 2 recordings have a transcript\n"
@@ -298,11 +287,8 @@ def test_an_output_that_cannot_be_written_fails_alone(tiny_export, recordings, t
 def test_errors_and_warnings_are_lines_above_the_bar(tiny_export, recordings, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
-    config = transcribe.TranscribeConfig(
-        saved_model=tiny_export.export_dir, output_dir=str(tmp_path / "out"), format="txt"
-    )
-    words = [str(recordings / "a.wav"), str(recordings / "text.wav"), str(tmp_path / "silent.wav")]
-    assert transcribe.main(config, words) == 1
+    words = [recordings / "a.wav", recordings / "text.wav", tmp_path / "silent.wav"]
+    assert transcribe_here(tiny_export, words, output_dir=str(tmp_path / "out"), format="txt") == 1
     lines = re.split("[\r\n]", capsys.readouterr().err)
     kinds = [line.split(":")[0] for line in lines if "text.wav" in line or "silent.wav" in line]
     assert kinds == ["error", "warning"]
@@ -322,9 +308,8 @@ def folder(recordings, tmp_path):
 def transcribe_folder(tiny_export, folder, name, **flags):
     """Transcribes into a directory next to the folder; returns the exit code and the directory."""
     directory = folder.parent / name
-    saved_model = flags.pop("saved_model", None) or tiny_export.export_dir
-    flags = {"saved_model": saved_model, "output_dir": str(directory), "format": "json", **flags}
-    return transcribe.main(transcribe.TranscribeConfig(**flags), [str(folder)]), directory
+    flags = {"output_dir": str(directory), "format": "json", **flags}
+    return transcribe_here(tiny_export, [folder], **flags), directory
 
 
 @pytest.mark.long
@@ -460,16 +445,16 @@ def test_transcripts_in_an_object_store_are_continued(tiny_export, folder):
 
 
 def test_standard_input_to_a_directory(tiny_export, recordings, tmp_path, monkeypatch):
-    flags = {"saved_model": tiny_export.export_dir, "output_dir": str(tmp_path), "format": "txt"}
+    flags = {"output_dir": str(tmp_path), "format": "txt"}
     for _ in range(2):
         with open(recordings / "b.flac", encoding="latin-1") as audio:
             monkeypatch.setattr(sys, "stdin", audio)
-            assert transcribe.main(transcribe.TranscribeConfig(**flags), ["-"]) == 0
+            assert transcribe_here(tiny_export, ["-"], **flags) == 0
         (name,) = list_outputs(tmp_path)
         assert name == "stdin.txt"
         message = "stdin.txt already exists; move this file, or choose another --output_dir"
         with pytest.raises(errors.UserError, match=message):
-            transcribe.main(transcribe.TranscribeConfig(**flags), ["-"])
+            transcribe_here(tiny_export, ["-"], **flags)
         (tmp_path / "stdin.txt").unlink()
 
 

@@ -50,18 +50,15 @@ def run(
                 f"none of the {len(inputs):,} utterances could be read, so nothing was written; the reasons "
                 "are printed above"
             )
-        _check_agreement([result["agreement"] for _, result in pairs])
+        agreement = sum(result["agreement"] for _, result in pairs) / len(pairs)
+        if agreement < _MIN_AGREEMENT:
+            raise errors.UserError(
+                f"the transcripts do not match the speech: only {agreement:.0%} of the tokens agree on "
+                f"average (minimum: {_MIN_AGREEMENT:.0%}); use an export for the language of the corpus, or "
+                "fix the order of the transcripts"
+            )
         _write(output_dir, [_make_row(*pair, min_score) for pair in pairs])
     return len(results) - len(pairs)
-
-
-def _check_agreement(agreements: Sequence[float]) -> None:
-    if sum(agreements) < _MIN_AGREEMENT * len(agreements):
-        raise errors.UserError(
-            f"the transcripts do not match the speech: only {sum(agreements) / len(agreements):.0%} of the "
-            f"tokens agree on average (minimum: {_MIN_AGREEMENT:.0%}); use an export "
-            "for the language of the corpus, or fix the order of the transcripts"
-        )
 
 
 def _make_row(recording: recordings.RecordingFile, result: Mapping, min_score: float) -> dict:

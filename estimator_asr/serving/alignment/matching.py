@@ -55,7 +55,9 @@ def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames:
     min_run = min(_MIN_RUN, len(tokens), len(heard))
     in_runs = sum(block.size for block in blocks if block.size >= min_run)
     agreement = in_runs / max(1, min(len(tokens), len(heard)))
-    return TextMatch(_group(matched, frames), unsaid, _list_unwritten(matched, len(heard)), agreement)
+    starts, ends = [0, *(item.end for item in matched)], [*(item.first for item in matched), len(heard)]
+    unwritten = [(start, end) for start, end in zip(starts, ends) if end - start >= _MIN_UNWRITTEN]
+    return TextMatch(_group(matched, frames), unsaid, unwritten, agreement)
 
 
 def _find_sentences(sentences, places, num_heard):
@@ -106,9 +108,3 @@ def _group(matched, frames):
             windows.append([])
         windows[-1].append(item)
     return windows
-
-
-def _list_unwritten(matched, num_heard):
-    starts = [0, *(item.end for item in matched)]
-    ends = [*(item.first for item in matched), num_heard]
-    return [(start, end) for start, end in zip(starts, ends) if end - start >= _MIN_UNWRITTEN]

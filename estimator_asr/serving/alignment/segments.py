@@ -65,7 +65,10 @@ def make_rows(
             "recording"
         )
         return {"rows": [], "refusal": refusal}
-    rows = [*_list_utterances(speech, match, token_type), *_list_left_out(speech, match)]
+    rows = list(_list_utterances(speech, match, token_type))
+    rows += [_describe_range(speech, *places, "speech without text") for places in match.unwritten]
+    for sentence, place in match.unsaid:
+        rows.append(_describe_range(speech, place, place, "text without speech", sentence.text))
     return {"rows": sorted(rows, key=lambda row: row["start"]), "refusal": ""}
 
 
@@ -85,13 +88,6 @@ def _list_utterances(speech, match, token_type) -> Iterator[dict]:
             yield _describe(speech, span, end_before, start_after)
 
 
-def _list_left_out(speech, match) -> Iterator[dict]:
-    for first, end in match.unwritten:
-        yield _describe_range(speech, first, end, "speech without text")
-    for sentence, place in match.unsaid:
-        yield _describe_range(speech, place, place, "text without speech", sentence.text)
-
-
 def _describe(speech, span, end_before, start_after) -> dict:
     before = min(_SECONDS_BEFORE, (1 - _FRACTION_BEFORE) * max(0.0, span.start - end_before))
     after = min(_SECONDS_AFTER, _FRACTION_BEFORE * max(0.0, start_after - span.end))
@@ -104,33 +100,23 @@ def _describe(speech, span, end_before, start_after) -> dict:
         problem = f"longer than {LONGEST_SECONDS:g} s, and the text has no mark at which to divide it"
     elif end - start < SHORTEST_SECONDS:
         problem = f"shorter than {SHORTEST_SECONDS:g} s"
-    return {
-        "start": round(float(start), 3),
-        "seconds": round(float(end - start), 3),
-        "text": " ".join(span.text.split()),
-        "pinyin": " ".join(span.pinyin),
-        "heard": " ".join(speech.tokens[first:stop]),
-        "score": round(span.num_heard / max(len(span.tokens), int(stop - first)), 3),
-        "cut": span.cut,
-        "problem": problem,
-        "words": span.words,
-    }
+    heard, text = speech.tokens[first:stop], " ".join(span.text.split())
+    score = round(span.num_heard / max(len(span.tokens), len(heard)), 3)
+    values = {"pinyin": " ".join(span.pinyin), "score": score, "cut": span.cut, "words": span.words}
+    return {**_make_row(start, end, text, heard, problem), **values}
 
 
 def _describe_range(speech, first, end, problem, text="") -> dict:
     """Returns the row for heard tokens that belong to no utterance; their range may be empty."""
     start = speech.token_starts[first] if first < len(speech.tokens) else speech.ends[-1]
     stop = speech.ends[speech.places[end - 1] + 1] if end > first else start
-    return {
-        "start": round(float(start), 3),
-        "seconds": round(float(stop - start), 3),
-        "text": text,
-        "pinyin": "",
-        "heard": " ".join(speech.tokens[first:end]),
-        "score": 0.0,
-        "cut": "",
-        "problem": problem,
-    }
+    return _make_row(start, stop, text, speech.tokens[first:end], problem)
+
+
+def _make_row(start, end, text, heard, problem) -> dict:
+    times = {"start": round(float(start), 3), "seconds": round(float(end - start), 3)}
+    heard = {"heard": " ".join(heard), "score": 0.0}
+    return {**times, "text": text, "pinyin": "", **heard, "cut": "", "problem": problem}
 
 
 def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -> list[TextSpan]:

@@ -19,7 +19,7 @@ from typing import Optional
 
 from absl import logging
 from starlette import datastructures
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from estimator_asr.serving.server import api_errors, metrics
 
@@ -62,14 +62,17 @@ class Observed:
         async def send_and_note(message):
             if message["type"] in _ANSWERS:
                 statuses.append(message.get("status", _SWITCHED))
-                _add_headers(message, request_id)
+                headers = datastructures.MutableHeaders(scope=message)
+                for name, value in {**_HEADERS, "x-request-id": request_id}.items():
+                    headers.setdefault(name, value)
             elif message["type"] == _DENIED and not statuses:
                 statuses.append(403)
             await send(message)
 
         bug = await self._run(scope, receive, send_and_note, statuses)
         status = statuses[0] if statuses else 499
-        self._metrics.count_request(_find_route(scope), status, time.monotonic() - began)
+        route = getattr(scope.get("endpoint"), "__name__", _UNKNOWN_ROUTE).removeprefix("show_")
+        self._metrics.count_request(route, status, time.monotonic() - began)
         if bug or status >= 500:
             path = scope["raw_path"].decode("ascii", "backslashreplace")  # the result has no line breaks
             message = "%s %s: status is %d, request id is %s"
@@ -166,13 +169,3 @@ def _find_method(scope: Scope) -> str:
 def _find_id(scope: Scope) -> str:
     request_id = datastructures.Headers(scope=scope).get("x-request-id", "")
     return request_id if _REQUEST_ID.fullmatch(request_id) else uuid.uuid4().hex
-
-
-def _find_route(scope: Scope) -> str:
-    return getattr(scope.get("endpoint"), "__name__", _UNKNOWN_ROUTE).removeprefix("show_")
-
-
-def _add_headers(message: Message, request_id: str) -> None:
-    headers = datastructures.MutableHeaders(scope=message)
-    for name, value in {**_HEADERS, "x-request-id": request_id}.items():
-        headers.setdefault(name, value)

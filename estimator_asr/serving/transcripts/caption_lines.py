@@ -58,7 +58,7 @@ def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Lin
         start_ms = max(free_ms, _to_ms(start))
         stop = min(max(line[-1].end + _TAIL, start + _SHORTEST), end, next_start)
         free_ms = max(start_ms + 1, _to_ms(stop))
-        lines.append(Line(start_ms, free_ms, _text(line)))
+        lines.append(Line(start_ms, free_ms, " ".join("".join(unit.text for unit in line).split())))
     return lines
 
 
@@ -146,10 +146,6 @@ def is_wide(character: str) -> bool:
 
 def _width(unit: _Unit) -> float:
     return sum(1 / (_WIDE if is_wide(character) else _NARROW) for character in unit.text)
-
-
-def _text(units: Sequence[_Unit]) -> str:
-    return " ".join("".join(unit.text for unit in units).split())
 
 
 def _to_ms(seconds: float) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import queue
 import shutil
@@ -108,11 +107,15 @@ def transcribe(
             unfinished segment is recognised again from its beginning.
         punctuate: recogniser.Recogniser for the signature "punctuate"; if None, the text is plain.
     """
-    transcript = live.LiveTranscript(info, is_streaming=streams is not None)
-    text = live_writing.LiveWriting(transcript, info.frontend.sample_rate, punctuate) if punctuate else None
-    source, recognise = _Source(blocks), _WindowRecogniser(model, streams)
-    show = functools.partial(_show, recognise, transcript, text or transcript, _Line())
+    text = transcript = live.LiveTranscript(info, is_streaming=streams is not None)
+    if punctuate:
+        text = live_writing.LiveWriting(transcript, info.frontend.sample_rate, punctuate)
+    source, recognise, line = _Source(blocks), _WindowRecogniser(model, streams), _Line()
     handler = signal.getsignal(signal.SIGINT)
+
+    def show(window):
+        line.show(text.update(window, recognise(window)), window.has_ended)
+        del transcript.segments[:-1]
 
     def interrupt(*_):
         signal.signal(signal.SIGINT, handler)  # a second Ctrl-C ends the program
@@ -143,13 +146,6 @@ def _listen(show, transcript: live.LiveTranscript, source: _Source) -> None:
         if samples is None:
             return
         transcript.add(samples)
-
-
-def _show(recognise, transcript: live.LiveTranscript, text, line: _Line, window: live.Window) -> None:
-    """Shows the new text; `text` is the transcript, or the LiveWriting that updates it."""
-    update = text.update(window, recognise(window))
-    line.show(update, window.has_ended)
-    del transcript.segments[:-1]
 
 
 class _WindowRecogniser:

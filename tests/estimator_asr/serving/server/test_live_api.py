@@ -58,6 +58,15 @@ def read(socket) -> list[dict]:
     return messages
 
 
+def talk(server, content: bytes, query="", size=3200, hotwords=None) -> list[dict]:
+    """Sends a stream with a message for every `size` bytes; returns all messages from the server."""
+    with connect(server, query) as socket:
+        if hotwords is not None:
+            socket.send(json.dumps({"hotwords": hotwords}))
+        send(socket, content, size)
+        return read(socket)
+
+
 def upload(server, waveform, **fields) -> dict:
     data = {"response_format": "verbose_json", "timestamp_granularities[]": "word", **fields}
     return server.post(
@@ -70,19 +79,15 @@ def test_the_final_transcript_is_that_of_an_upload(server, waveform, query, hotw
     samples = np.round(waveform * 32767) / 32768
     word = upload(server, samples)["text"][:2]
     hotwords = hotwords.format(word, word[::-1])
-    with connect(server, query) as socket:
-        socket.send(json.dumps({"hotwords": hotwords.replace(",", "\n")}))
-        send(socket, samples.astype("<f4").tobytes() if query else to_pcm(waveform))
-        *_, final = read(socket)
+    content = samples.astype("<f4").tobytes() if query else to_pcm(waveform)
+    *_, final = talk(server, content, query, hotwords=hotwords.replace(",", "\n"))
     assert final.pop("type") == "final"
     assert final["text"] and final == upload(server, samples, hotwords=hotwords)
 
 
 def test_stable_text_never_changes(server, waveform):
     speech = np.concatenate([waveform, np.zeros(RATE * 3 // 2, np.float32), waveform])
-    with connect(server) as socket:
-        send(socket, to_pcm(speech), 16000)
-        *partial, final = read(socket)
+    *partial, final = talk(server, to_pcm(speech), size=16000)
     assert 'asr_requests_total{route="stream",status="101"}' in server.get("/metrics").text
     assert len(partial) >= 2
     stable, characters = "", []
@@ -119,10 +124,7 @@ def test_a_streaming_model_processes_each_sample_once(streaming_export, waveform
         assert len(partial) >= 3 and partial[0]["text"] and partial[0]["characters"][0]["end"] > 0
         assert final["text"]
         before = len(calls)
-        with connect(server) as socket:  # with hotwords, the streaming signature is not used
-            socket.send(json.dumps({"hotwords": "你好"}))
-            send(socket, to_pcm(speech))
-            *_, final = read(socket)
+        *_, final = talk(server, to_pcm(speech), hotwords="你好")  # does not use the streaming signature
         assert final["type"] == "final"
         assert not [signature for signature, _ in calls[before:] if signature == "stream"]
         assert not [name for name in server.parts.versions.current.definitions if "stream" in name]
@@ -141,9 +143,7 @@ def test_live_text_has_marks_and_settled_text_never_changes(punctuated_export, w
                 time.sleep(0.05)
             socket.send(json.dumps({"end": True}))
             *partial, final = read(socket)
-        with connect(server, "?text_form=plain") as socket:
-            send(socket, to_pcm(speech))
-            *_, plain = read(socket)
+        *_, plain = talk(server, to_pcm(speech), "?text_form=plain")
         with connect(server, "?text_form=spoken") as socket:
             assert read(socket)[-1]["error"]["message"].startswith("text_form is 'spoken', expected")
     stable, characters, written = "", [], []
@@ -163,9 +163,7 @@ def test_live_text_has_marks_and_settled_text_never_changes(punctuated_export, w
 
 def test_samples_at_another_rate_are_resampled(server, waveform):
     content = soxr.resample(waveform, RATE, 48000).astype("<f4").tobytes()
-    with connect(server, "?sample_rate=48000&encoding=f32le") as socket:
-        send(socket, content, 48000)
-        *_, final = read(socket)
+    *_, final = talk(server, content, "?sample_rate=48000&encoding=f32le", 48000)
     assert final["text"] and final["duration"] == pytest.approx(len(waveform) / RATE, abs=0.001)
 
 
@@ -180,9 +178,7 @@ def test_hotwords_after_audio_are_refused(server, waveform):
 
 def test_silence_and_empty_streams_have_an_empty_transcript(server):
     for content in (bytes(2 * RATE), b""):
-        with connect(server) as socket:
-            send(socket, content)
-            *_, final = read(socket)
+        *_, final = talk(server, content)
         assert (final["text"], final["status"], final["characters"]) == ("", "silent", [])
 
 
@@ -256,11 +252,8 @@ def test_later_samples_that_look_like_a_file_are_accepted(server, waveform):
 
 
 def test_the_header_of_a_wav_file_with_matching_samples_is_removed(server, waveform):
-    finals = []
-    for content in (to_pcm(waveform), wav_files.encode(np.round(waveform * 32767).astype(np.int16))):
-        with connect(server) as socket:
-            send(socket, content, 4096)
-            finals.append(read(socket)[-1])
+    contents = to_pcm(waveform), wav_files.encode(np.round(waveform * 32767).astype(np.int16))
+    finals = [talk(server, content, size=4096)[-1] for content in contents]
     assert finals[0] == finals[1] and finals[0]["text"] != ""
 
 
@@ -306,9 +299,7 @@ def test_a_client_that_reads_nothing_is_dropped(server, waveform, monkeypatch):
     monkeypatch.setattr(live_api, "_SEND_SECONDS", 0.5)
     monkeypatch.setattr(websockets.WebSocket, "send_text", lambda *_: asyncio.sleep(60))
     version = server.parts.versions.current
-    with connect(server) as socket:
-        send(socket, to_pcm(waveform))
-        assert read(socket) == []
+    assert talk(server, to_pcm(waveform)) == []
     programs.wait_until(lambda: not version.num_users)
 
 
@@ -327,9 +318,8 @@ def test_a_failure_of_the_model_has_an_error_message(server, waveform, monkeypat
 def test_interim_results_wait_while_the_queue_is_crowded(server, waveform, monkeypatch):
     crowded = property(lambda self: True)
     monkeypatch.setattr(type(server.parts.batcher), "is_crowded", crowded)
-    with connect(server) as socket:
-        send(socket, to_pcm(np.resize(waveform, 5 * RATE)))
-        assert [each["type"] for each in read(socket)] == ["partial", "final"]
+    messages = talk(server, to_pcm(np.resize(waveform, 5 * RATE)))
+    assert [each["type"] for each in messages] == ["partial", "final"]
 
 
 def test_an_unknown_websocket_path_is_counted_as_refused(server):
@@ -370,9 +360,7 @@ def test_a_full_queue_only_delays_results(server, waveform, monkeypatch):
 
     monkeypatch.setattr(live_api, "_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(server.parts.batcher, "recognise", refuse_first)
-    with connect(server) as socket:
-        send(socket, to_pcm(waveform))
-        *_, final = read(socket)
+    *_, final = talk(server, to_pcm(waveform))
     assert refused and final["text"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
 import threading
@@ -33,6 +34,12 @@ def client(server):
 
 
 @pytest.fixture(scope="module")
+def create(client):
+    """Returns a function that transcribes a file with OpenAI's client."""
+    return functools.partial(client.audio.transcriptions.create, model="asr")
+
+
+@pytest.fixture(scope="module")
 def expected(tiny_export, waveform):
     model = recogniser.load(tiny_export.version_dir, "waveform")
     batch = {"waveform": waveform[None], "num_samples": [len(waveform)]}
@@ -58,8 +65,8 @@ def refuse(response, error: str) -> None:
 
 
 @pytest.mark.parametrize("format", ["WAV", "FLAC", "OGG", "MP3"])
-def test_the_client_of_openai_gets_text_for_each_audio_format(client, waveform, expected, format):
-    found = client.audio.transcriptions.create(model="asr", file=encode(waveform, format))
+def test_the_client_of_openai_gets_text_for_each_audio_format(create, waveform, expected, format):
+    found = create(file=encode(waveform, format))
     assert isinstance(found.text, str)
     assert format in ("OGG", "MP3") or found.text == expected["transcript"] != ""
 
@@ -90,9 +97,9 @@ def test_recordings_with_another_rate_and_two_channels(server, waveform):
     assert response.status_code == 200
 
 
-def test_text_and_captions(client, waveform, expected):
+def test_text_and_captions(create, waveform, expected):
     def ask(format):
-        return client.audio.transcriptions.create(model="asr", file=encode(waveform), response_format=format)
+        return create(file=encode(waveform), response_format=format)
 
     assert ask("text") == expected["transcript"] + "\n"
     assert ask("srt").startswith("1\n00:00:00,")
@@ -100,12 +107,9 @@ def test_text_and_captions(client, waveform, expected):
     assert ask("vtt").startswith("WEBVTT\n\n00:00:00.")
 
 
-def test_verbose_json(client, waveform, expected):
-    found = client.audio.transcriptions.create(
-        model="asr",
-        file=encode(waveform),
-        response_format="verbose_json",
-        timestamp_granularities=["word", "segment"],
+def test_verbose_json(create, waveform, expected):
+    found = create(
+        file=encode(waveform), response_format="verbose_json", timestamp_granularities=["word", "segment"]
     )
     assert (found.text, found.language, found.task) == (expected["transcript"], "zh", "transcribe")
     assert found.duration == pytest.approx(len(waveform) / 16000, abs=0.001)
@@ -120,10 +124,8 @@ def test_verbose_json(client, waveform, expected):
     assert found.characters[0]["pinyin"] == expected["characters"][0]["pinyin"]
 
 
-def test_hotwords(client, waveform):
-    found = client.audio.transcriptions.create(
-        model="asr", file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9、A4"}
-    )
+def test_hotwords(create, waveform):
+    found = create(file=encode(waveform), extra_body={"hotwords": "泥郝 ni3 hao3 1000\n犇，好 9、A4"})
     assert "泥郝" in found.text
 
 
@@ -153,13 +155,11 @@ def test_models_are_listed(client):
         client.models.retrieve("whisper-1")
 
 
-def test_the_client_finds_the_id_of_its_request(client, waveform):
-    found = client.audio.transcriptions.create(
-        model="asr", file=encode(waveform), extra_headers={"x-request-id": "meeting-7"}
-    )
+def test_the_client_finds_the_id_of_its_request(create, waveform):
+    found = create(file=encode(waveform), extra_headers={"x-request-id": "meeting-7"})
     assert found._request_id == "meeting-7"
     with pytest.raises(openai.BadRequestError) as caught:
-        client.audio.transcriptions.create(model="asr", file=("a.wav", b""))
+        create(file=("a.wav", b""))
     assert len(caught.value.request_id) == 32
 
 
@@ -172,19 +172,17 @@ def test_the_client_finds_the_id_of_its_request(client, waveform):
         ({"language": None, "token_type": "character"}, "und"),
     ],
 )
-def test_the_language_is_that_of_the_model(client, server, waveform, monkeypatch, changes, language):
+def test_the_language_is_that_of_the_model(create, server, waveform, monkeypatch, changes, language):
     version = server.parts.versions.current
     monkeypatch.setattr(version, "info", dataclasses.replace(version.info, **changes))
-    found = client.audio.transcriptions.create(
-        model="asr", file=encode(waveform), response_format="verbose_json", language="en"
-    )
+    found = create(file=encode(waveform), response_format="verbose_json", language="en")
     assert found.language == language
 
 
-def test_the_client_of_openai_raises_the_error_message(client):
+def test_the_client_of_openai_raises_the_error_message(create):
     message = r"file: the file cannot be read as WAV, FLAC, Ogg, MP3, .* or MPEG-TS"
     with pytest.raises(openai.BadRequestError, match=message):
-        client.audio.transcriptions.create(model="asr", file=("a.wav", b"not audio"))
+        create(file=("a.wav", b"not audio"))
 
 
 @pytest.mark.parametrize(
@@ -224,15 +222,15 @@ def test_invalid_hotwords_have_error_messages(server, waveform, fields, error):
     refuse(post(server, encode(waveform), **fields), error)
 
 
-def test_the_client_of_openai_knows_which_field_is_invalid(client, waveform):
+def test_the_client_of_openai_knows_which_field_is_invalid(create, waveform):
     with pytest.raises(openai.BadRequestError, match="stream is 'maybe', expected true or false") as caught:
-        client.audio.transcriptions.create(model="asr", file=encode(waveform), extra_body={"stream": "maybe"})
+        create(file=encode(waveform), extra_body={"stream": "maybe"})
     assert caught.value.param == "stream"
 
 
-def test_unused_fields_are_accepted(client, waveform, expected):
+def test_unused_fields_are_accepted(create, waveform, expected):
     fields = {"temperature": 1e-05, "chunking_strategy": "auto", "stream": False, "prompt": "p\nq"}
-    found = client.audio.transcriptions.create(
+    found = create(
         model="x", file=encode(waveform), extra_body={"languages": ["en"], "response_format": ""}, **fields
     )
     assert found.text == expected["transcript"]

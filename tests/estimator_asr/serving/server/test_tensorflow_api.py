@@ -23,7 +23,6 @@ from estimator_asr.serving.server import tensorflow_api, tensorflow_request
 from tfrecord_builder.audio import frontend
 
 PREDICT = "/v1/models/asr:predict"
-CONFIG = frontend.FrontendConfig()
 
 
 @pytest.fixture(scope="module")
@@ -173,17 +172,19 @@ def test_predict_needs_post(server):
     assert set(response.json()) == {"error"}
 
 
+def refuse(response, error: str) -> None:
+    assert response.status_code == 400 and response.json()["error"].startswith(error)
+
+
 def test_invalid_json_has_an_error_message(server):
-    response = server.post(PREDICT, data=b"[[")
-    assert response.status_code == 400
-    assert response.json()["error"].startswith("the request is not valid JSON (")
+    refuse(server.post(PREDICT, data=b"[["), "the request is not valid JSON (")
 
 
 def test_hotwords_that_the_graph_refuses_have_its_message(server, waveforms):
     inputs = {"wav_bytes": [to_b64(waveforms[1])], "hotwords": ["泥郝 ni3"]}
     response = server.predict({"signature_name": "serving_default_hotwords", "inputs": inputs})
     problem = "泥郝 ni3 has 2 characters and 1 syllables, expected one syllable for each character"
-    assert (response.status_code, response.json()["error"]) == (400, f"hotwords: {problem}; fix it")
+    refuse(response, f"hotwords: {problem}; fix it")
 
 
 def test_base64_with_line_breaks_and_without_padding(server, waveforms):
@@ -205,10 +206,8 @@ def test_empty_columns_have_empty_outputs(server):
 def test_the_audio_of_a_request_is_limited_like_a_recording(server):
     """26 items of 24 s at 1 kHz are small, but would take a minute to recognise."""
     wav = to_b64(np.zeros(24000), 1000, "PCM_U8")
-    response = server.predict({"instances": [wav] * 26})
-    assert response.status_code == 400
-    expected = "the request has 625 s of audio (limit: 600 s); send fewer utterances"
-    assert response.json()["error"] == expected  # 625 s, because the bytes of the headers count too
+    problem = "the request has 625 s of audio (limit: 600 s)"  # the bytes of the headers count too
+    refuse(server.predict({"instances": [wav] * 26}), f"{problem}; send fewer utterances")
     assert server.predict({"instances": [wav] * 2}).status_code == 200
 
 
@@ -243,23 +242,21 @@ def test_columns_without_values_have_an_empty_response():
     assert json.loads(tensorflow_api.format_response(rows, [])) == {"predictions": []}
 
 
+def measure(**row):
+    return tensorflow_api.measure_seconds(row, frontend.FrontendConfig())
+
+
 @pytest.mark.parametrize(
     "rate, channels, subtype", [(8000, 1, "PCM_U8"), (16000, 1, "PCM_16"), (48000, 2, "FLOAT")]
 )
 def test_a_wav_file_is_measured_by_its_header(rate, channels, subtype):
     content = wav_files.encode(np.zeros([3 * rate, channels]), rate, subtype)
-    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(3.0, rel=0.01)
-
-
-def test_bytes_without_a_header_count_as_8_bit_audio():
-    assert tensorflow_api.measure_seconds({"wav_bytes": b"x" * 32000}, CONFIG) == 2.0
-    assert tensorflow_api.measure_seconds({"wav_bytes": b""}, CONFIG) == 0.0
+    assert measure(wav_bytes=content) == pytest.approx(3.0, rel=0.01)
 
 
 def test_a_streamed_wav_file_is_measured_to_its_end():
-    content = bytearray(wav_files.encode(np.zeros(16000)))
-    content[40:44] = bytes(4)
-    assert tensorflow_api.measure_seconds({"wav_bytes": bytes(content)}, CONFIG) == pytest.approx(1, rel=0.01)
+    content = wav_files.encode(np.zeros(16000))
+    assert measure(wav_bytes=content[:40] + bytes(4) + content[44:]) == pytest.approx(1, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", [b"RF64", b"BW64"])
@@ -269,26 +266,31 @@ def test_wrong_sizes_in_headers_are_ignored(kind):
     assert content[12:16] == b"ds64" and b"data\xff\xff\xff\xff" in content
     content = content[:28] + struct.pack("<Q", 2) + content[36:]
     content = content.replace(b"data\xff\xff\xff\xff", b"data" + struct.pack("<I", 32000), 1)
-    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(1, rel=0.01)
+    assert measure(wav_bytes=content) == pytest.approx(1, rel=0.01)
 
 
 def test_the_first_of_two_format_chunks_counts():
     """libsndfile refuses such a file, but the model reads it: as 10 s at 1 kHz, not as 0.6 s at 16 kHz."""
     content = wav_files.encode(np.zeros(10_000), 1000, "PCM_U8")
-    content = content[:36] + content[12:36] + content[36:]
-    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(10, rel=0.01)
+    assert measure(wav_bytes=content[:36] + content[12:36] + content[36:]) == pytest.approx(10, rel=0.01)
 
 
-def test_waveforms_features_and_pinyin_are_measured_in_seconds():
-    waveform = {"waveform": np.zeros(8000), "num_samples": np.int32(10)}
-    assert tensorflow_api.measure_seconds(waveform, CONFIG) == 0.5
-    features = {"fbank": np.zeros([50, 80]), "num_frames": np.int32(50)}
-    assert tensorflow_api.measure_seconds(features, CONFIG) == 0.5
-    assert tensorflow_api.measure_seconds({"pinyin": b"ni3 hao3"}, CONFIG) == 0.4
+@pytest.mark.parametrize(
+    "row, seconds",
+    [
+        ({"wav_bytes": b"x" * 32000}, 2.0),  # without a header, bytes count as 8-bit audio
+        ({"wav_bytes": b""}, 0.0),
+        ({"waveform": np.zeros(8000), "num_samples": np.int32(10)}, 0.5),
+        ({"fbank": np.zeros([50, 80]), "num_frames": np.int32(50)}, 0.5),
+        ({"pinyin": b"ni3 hao3"}, 0.4),
+    ],
+)
+def test_other_inputs_are_measured_in_seconds(row, seconds):
+    assert measure(**row) == seconds
 
 
 def test_a_file_of_a_million_chunks_is_measured_at_once():
-    content = b"RIFF\0\0\0\0WAVE" + b"junk\0\0\0\0" * 1_000_000
     started = time.process_time()
-    assert tensorflow_api.measure_seconds({"wav_bytes": content}, CONFIG) == pytest.approx(8_000_012 / 16000)
+    content = b"RIFF\0\0\0\0WAVE" + b"junk\0\0\0\0" * 1_000_000
+    assert measure(wav_bytes=content) == pytest.approx(8_000_012 / 16000)
     assert time.process_time() - started < 0.1

@@ -25,6 +25,13 @@ def export_dir(tiny_export, tmp_path):
     return path
 
 
+@pytest.fixture
+def server(export_dir, monkeypatch):
+    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+    with local_server.serve(export_dir) as started:
+        yield started
+
+
 def add_version(export_dir, number):
     shutil.copytree(export_dir / "1", export_dir / f"incomplete-{number}")
     os.rename(export_dir / f"incomplete-{number}", export_dir / str(number))
@@ -35,90 +42,78 @@ def list_failures(caplog):
 
 
 @pytest.mark.long
-def test_a_new_version_takes_over_without_an_error(export_dir, monkeypatch):
-    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
+def test_a_new_version_takes_over_without_an_error(export_dir, server):
     noise = np.random.default_rng(1).normal(0, 0.1, 8000).round(4).tolist()
     content = {"signature_name": "waveform", "instances": [{"waveform": noise, "num_samples": 8000}]}
-    with local_server.serve(export_dir) as server:
-        first, found, is_done = server.parts.versions.current, [], threading.Event()
+    first, found, is_done = server.parts.versions.current, [], threading.Event()
 
-        def ask():
-            while not is_done.is_set():
-                found.append(server.predict(content))
+    def ask():
+        while not is_done.is_set():
+            found.append(server.predict(content))
 
-        threads = [threading.Thread(target=ask) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        add_version(export_dir, 2)
-        programs.wait_until(lambda: server.parts.versions.current is not first)
-        num_before = len(found)
-        programs.wait_until(lambda: len(found) > num_before + 6)
-        is_done.set()
-        for thread in threads:
-            thread.join()
-        assert {each.status_code for each in found} == {200}
-        assert len({each.json()["predictions"][0]["transcript"] for each in found}) == 1
-        assert server.get("/healthz").json()["version"] == "2"
-        assert server.get("/v1/models/asr/versions/1").status_code == 404
-        with pytest.raises(RuntimeError, match="closed"):
-            first.run("waveform", (), [first.make_probe()])
-
-
-@pytest.mark.long
-def test_a_version_that_does_not_load_is_logged_once(export_dir, monkeypatch, caplog):
-    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
-    with local_server.serve(export_dir) as server:
-        damaged = export_dir / "incomplete-3"
-        shutil.copytree(export_dir / "1", damaged)
-        (damaged / "assets" / "tokens.txt").write_text("x")
-        os.rename(damaged, export_dir / "3")
-        programs.wait_until(lambda: caplog.messages)
-        time.sleep(0.5)
-        (message,) = caplog.messages
-        assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'} is damaged: ")
-        assert message.endswith("; still serving version 1")
-        assert server.get("/healthz").json()["version"] == "1"
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    add_version(export_dir, 2)
+    programs.wait_until(lambda: server.parts.versions.current is not first)
+    num_before = len(found)
+    programs.wait_until(lambda: len(found) > num_before + 6)
+    is_done.set()
+    for thread in threads:
+        thread.join()
+    assert {each.status_code for each in found} == {200}
+    assert len({each.json()["predictions"][0]["transcript"] for each in found}) == 1
+    assert server.get("/healthz").json()["version"] == "2"
+    assert server.get("/v1/models/asr/versions/1").status_code == 404
+    with pytest.raises(RuntimeError, match="closed"):
+        first.run("waveform", (), [first.make_probe()])
 
 
 @pytest.mark.long
-def test_a_removed_export_directory_changes_nothing(export_dir, monkeypatch):
-    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
-    with local_server.serve(export_dir) as server:
-        shutil.move(export_dir, export_dir.with_name("gone"))
-        time.sleep(0.5)
-        assert server.get("/healthz").json()["version"] == "1"
+def test_a_version_that_does_not_load_is_logged_once(export_dir, server, caplog):
+    damaged = export_dir / "incomplete-3"
+    shutil.copytree(export_dir / "1", damaged)
+    (damaged / "assets" / "tokens.txt").write_text("x")
+    os.rename(damaged, export_dir / "3")
+    programs.wait_until(lambda: caplog.messages)
+    time.sleep(0.5)
+    (message,) = caplog.messages
+    assert message.startswith(f"{export_dir / '3' / 'assets' / 'tokens.txt'} is damaged: ")
+    assert message.endswith("; still serving version 1")
+    assert server.get("/healthz").json()["version"] == "1"
 
 
 @pytest.mark.long
-def test_a_disk_that_fails_does_not_end_the_watch(export_dir, monkeypatch, caplog):
-    monkeypatch.setattr(versions, "POLL_SECONDS", 0.05)
-    with local_server.serve(export_dir) as server:
-        list_versions = versions.recogniser.list_versions
-
-        def fail(_):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-        monkeypatch.setattr(versions.recogniser, "list_versions", fail)
-        said = f"{export_dir}: cannot list the versions (Input/output error); still serving version 1"
-        programs.wait_until(lambda: said in caplog.messages)
-        monkeypatch.setattr(versions.recogniser, "list_versions", list_versions)
-        add_version(export_dir, 2)
-        programs.wait_until(lambda: server.parts.versions.current.number == "2")
+def test_a_removed_export_directory_changes_nothing(export_dir, server):
+    shutil.move(export_dir, export_dir.with_name("gone"))
+    time.sleep(0.5)
+    assert server.get("/healthz").json()["version"] == "1"
 
 
 @pytest.mark.long
-def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, monkeypatch, caplog):
+def test_a_disk_that_fails_does_not_end_the_watch(export_dir, server, monkeypatch, caplog):
+    def fail(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(versions.recogniser, "list_versions", fail)
+        message = f"{export_dir}: cannot list the versions (Input/output error); still serving version 1"
+        programs.wait_until(lambda: message in caplog.messages)
+    add_version(export_dir, 2)
+    programs.wait_until(lambda: server.parts.versions.current.number == "2")
+
+
+@pytest.mark.long
+def test_a_version_that_is_copied_slowly_is_served_when_complete(export_dir, server, caplog):
     """The graph and export.json come first; loading fails until the rest follows after a pause."""
-    monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
-    with local_server.serve(export_dir) as server:
-        incomplete, late = export_dir / "incomplete-2", export_dir / "late"
-        shutil.copytree(export_dir / "1", incomplete)
-        os.rename(incomplete / "assets" / "tokens.txt", late)
-        os.rename(incomplete, export_dir / "2")
-        programs.wait_until(lambda: list_failures(caplog))
-        assert server.get("/healthz").json()["version"] == "1"
-        os.rename(late, export_dir / "2" / "assets" / "tokens.txt")
-        programs.wait_until(lambda: server.parts.versions.current.number == "2")
+    incomplete, late = export_dir / "incomplete-2", export_dir / "late"
+    shutil.copytree(export_dir / "1", incomplete)
+    os.rename(incomplete / "assets" / "tokens.txt", late)
+    os.rename(incomplete, export_dir / "2")
+    programs.wait_until(lambda: list_failures(caplog))
+    assert server.get("/healthz").json()["version"] == "1"
+    os.rename(late, export_dir / "2" / "assets" / "tokens.txt")
+    programs.wait_until(lambda: server.parts.versions.current.number == "2")
     (message,) = list_failures(caplog)
     assert message.startswith(f"{export_dir / '2' / 'assets' / 'tokens.txt'} cannot be read")
 

@@ -101,10 +101,17 @@ def test_a_recording_that_was_cut_off_has_a_warning(tmp_path, capsys):
     assert capsys.readouterr().err == f"warning: {path}: {sentence}\n"
 
 
-def test_nan_in_the_middle_of_a_long_recording_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "sample, problem",
+    [
+        (np.nan, " contains NaN or Inf samples; save the file again"),
+        (3e29, ": the peak is 3e+29, but full scale is 1; save the file again"),
+    ],
+)
+def test_a_sample_that_is_not_finite_or_far_too_loud_is_refused(tmp_path, sample, problem):
     waveform = make_speech(40.0)
-    waveform[16000 * 35] = np.nan
-    with pytest.raises(errors.UserError, match="a.wav contains NaN or Inf samples; save the file again"):
+    waveform[16000 * 35] = sample
+    with pytest.raises(errors.UserError, match=re.escape(f"a.wav{problem}")):
         transcribe(tmp_path / "a.wav", waveform)
 
 
