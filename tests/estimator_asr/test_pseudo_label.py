@@ -85,7 +85,7 @@ def test_a_real_export_labels_recordings(tiny_export, tmp_path, monkeypatch, cap
     directories = {"audio_dir": str(tmp_path / "audio"), "output_dir": str(tmp_path / "out")}
     flags = {"saved_model": tiny_export.export_dir, **directories}
     version = recogniser.load_version(tiny_export.version_dir)
-    monkeypatch.setattr(recogniser, "load_version", {tiny_export.version_dir: version}.get)  # saves a second
+    monkeypatch.setattr(recogniser, "load_version", {tiny_export.version_dir: version}.get)  # loads only once
     assert run(flags, max_disagreement=99.0, min_confidence=0.0) == 1
     expected = version.find("waveform").run({"waveform": waveform[None], "num_samples": [len(waveform)]})
     (utterance,) = tables.list_manifest(str(tmp_path / "out"))
@@ -99,7 +99,7 @@ def test_a_real_export_labels_recordings(tiny_export, tmp_path, monkeypatch, cap
 
 @pytest.fixture
 def real(tiny_export, tmp_path):
-    """Flags for 60 recordings, all of whose utterances are kept, and for one that is not audio."""
+    """Flags for 60 recordings and a file that is not audio, with limits that keep everything."""
     (tmp_path / "audio").mkdir()
     for number in range(60):
         waveform = tiny_export.utterances[f"u{number % 3 + 1}"][-1]
@@ -120,7 +120,7 @@ def test_workers_write_the_same_bytes(real, tmp_path, capfd):
     assert run(real, output_dir=str(tmp_path / "workers"), num_workers=2) == 1
     assert capfd.readouterr().err.count("text.wav: the file cannot be read as WAV") == 1
     assert read_results(tmp_path / "workers") == read_results(tmp_path / "here")
-    assert len(list(tables.list_manifest(str(tmp_path / "here")))) == 40  # the others have <unk>
+    assert len(list(tables.list_manifest(str(tmp_path / "here")))) == 40  # the other 20 contain <unk>
 
 
 @pytest.mark.long
@@ -292,7 +292,7 @@ def test_the_minimum_confidence_is_chosen_on_dev(made, capsys):
         "minimum confidence 0.5 keeps 50.0% of the dev utterances; 0.00% of their tokens are wrong",
     ]
     assert (made.out / "confidence.png").exists()
-    assert len(list(tables.list_manifest(str(made.out)))) == 4  # c.wav has 0.5
+    assert len(list(tables.list_manifest(str(made.out)))) == 4  # the confidence of c.wav is 0.5
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_server_with_a_token_refuses_requests_without_it_and_ends_on_ctrl_c(ti
     token_file.write_text("secret\n")
     with served.Served(tiny_export.version_dir, f"--token_file={token_file}") as program:
         assert requests.get(f"{program.url}/v1/models/asr", timeout=60).status_code == 401
-        headers = {"authorization": "Bearer secret", "host": "example.com"}  # any host
+        headers = {"authorization": "Bearer secret", "host": "example.com"}  # with a token, any host
         assert requests.get(f"{program.url}/v1/models/asr", headers=headers, timeout=60).status_code == 200
         assert program.stop(signal.SIGINT) == (0, "")
 

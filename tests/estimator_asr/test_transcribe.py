@@ -97,7 +97,7 @@ def test_hotwords_of_flag_and_file(tiny_export, recordings, tmp_path):
 
 @pytest.mark.long
 def test_tokens_that_the_language_model_lacks_cause_a_warning(tiny_export, recordings, tmp_path):
-    tiny_models.make_language_model(str(tmp_path / "lm"))  # has all tokens
+    tiny_models.make_language_model(str(tmp_path / "lm"))  # knows all tokens
     warnings = []
     for language_dir in (tiny_export.language_dir, str(tmp_path / "lm")):
         models = f"--acoustic_model_dir={tiny_export.acoustic_dir}", f"--language_model_dir={language_dir}"
@@ -371,7 +371,7 @@ def test_outputs_of_a_killed_run_are_replaced_but_not_other_files(tiny_export, r
 def test_transcripts_with_other_hotwords_are_refused_and_another_format_is_written(tiny_export, folder):
     _, out = transcribe_folder(tiny_export, folder, "out")
     before = list_outputs(out)
-    for _ in range(2):  # also when the transcripts have been moved away
+    for _ in range(2):  # the second time, the transcripts have been moved away
         with pytest.raises(errors.UserError) as refused:
             transcribe_folder(tiny_export, folder, "out", hotwords=("好 9",))
         assert str(refused.value) == (

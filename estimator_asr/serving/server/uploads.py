@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.server import api_errors
-from estimator_asr.serving.transcripts import pauses
+from estimator_asr.serving.transcripts import pauses, transcriber
 from tfrecord_builder import errors
 from tfrecord_builder.audio import audio_files, containers, ffmpeg_process
 
@@ -108,9 +107,9 @@ def read(content: bytes, sample_rate: int, max_seconds: float) -> Upload:
     NaN or Inf samples, or takes too long to decode.
     """
     with _open(content, sample_rate, max_seconds) as blocks:
-        checked = _Checked(blocks, sample_rate, max_seconds)
+        checked = transcriber.CheckedBlocks(_limit(blocks, sample_rate, max_seconds), _NAME)
         pieces = list(pauses.cut(checked, sample_rate))
-        return Upload(pieces, checked.seconds, bool(blocks.warning))
+        return Upload(pieces, checked.num_samples / sample_rate, bool(blocks.warning))
 
 
 @contextlib.contextmanager
@@ -125,39 +124,25 @@ def _open(content: bytes, sample_rate: int, max_seconds: float) -> Iterator[audi
             yield blocks
 
 
-class _Checked:
-    """A recording's blocks, checked as they are read; `seconds` is the length of the audio read so far."""
-
-    def __init__(self, blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float):
-        self._blocks, self._sample_rate, self._max_seconds = blocks, sample_rate, max_seconds
-        self._num_samples = 0
-
-    @property
-    def seconds(self) -> float:
-        return self._num_samples / self._sample_rate
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        cpu_seconds, blocks = 0.0, iter(self._blocks)
-        while True:
-            started = time.thread_time()  # this thread's CPU time; voice activity detection is not timed
-            block = next(blocks, None)
-            if block is None:
-                return
-            cpu_seconds += time.thread_time() - started
-            self._num_samples += len(block)
-            self._check(block, cpu_seconds)
-            yield block
-
-    def _check(self, block: np.ndarray, cpu_seconds: float) -> None:
-        _check_length(self.seconds, self._max_seconds)
-        limit = _DECODING_SECONDS + _SECONDS_PER_SECOND * self.seconds
+def _limit(blocks: audio_files.AudioBlocks, sample_rate: int, max_seconds: float) -> Iterator[np.ndarray]:
+    """Yields the blocks; raises errors.UserError if they are too long, or take too long to decode."""
+    cpu_seconds, num_samples, unread = 0.0, 0, iter(blocks)
+    while True:
+        started = time.thread_time()  # this thread's CPU time; voice activity detection is not timed
+        block = next(unread, None)
+        if block is None:
+            return
+        cpu_seconds += time.thread_time() - started
+        num_samples += len(block)
+        seconds = num_samples / sample_rate
+        _check_length(seconds, max_seconds)
+        limit = _DECODING_SECONDS + _SECONDS_PER_SECOND * seconds
         if cpu_seconds > limit:
             raise errors.UserError(
-                f"{_NAME}: decoding {self.seconds:.0f} s of audio takes more than {limit:.0f} s of CPU time; "
+                f"{_NAME}: decoding {seconds:.0f} s of audio takes more than {limit:.0f} s of CPU time; "
                 "convert the file to WAV or FLAC"
             )
-        if not np.isfinite(block).all() or np.max(np.abs(block)) > statuses.LOUDEST_PEAK:
-            raise errors.UserError(f"{_NAME} {statuses.NOT_FINITE_PROBLEM}; save it again")
+        yield block
 
 
 def _check_length(seconds: float, max_seconds: float) -> None:

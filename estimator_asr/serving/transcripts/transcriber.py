@@ -46,7 +46,7 @@ def transcribe(
     blocks = recordings.open_blocks(recording, sample_rate)
     if blocks.warning:
         warn(f"warning: {recording.path}: {blocks.warning}")
-    checked = _CheckedBlocks(blocks, recording.path)
+    checked = CheckedBlocks(blocks, recording.path)
     segments = []
     for batch in recognise_pieces(model, pauses.cut(checked, sample_rate), sample_rate):
         segments += batch
@@ -117,8 +117,11 @@ def _batches(pieces: Iterable[pauses.Piece], max_samples: int) -> Iterator[list[
         yield batch
 
 
-class _CheckedBlocks:
-    """A recording's blocks, which are checked as they are read; counts the samples and records the peak."""
+class CheckedBlocks:
+    """A recording's blocks, which are checked as they are read; counts the samples and records the peak.
+
+    Raises errors.UserError for NaN or Inf samples, and for a peak above statuses.LOUDEST_PEAK.
+    """
 
     def __init__(self, blocks: Iterable[np.ndarray], path: str):
         self._blocks, self._path = blocks, path

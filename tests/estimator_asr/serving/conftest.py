@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -19,3 +21,10 @@ def loud_is_speech(monkeypatch):
 @pytest.fixture(scope="session")
 def waveform(tiny_export):
     return tiny_export.utterances["u1"][-1]
+
+
+@pytest.fixture
+def export_dir(tiny_export, tmp_path):
+    """A copy of the tiny export, whose only version is 1."""
+    shutil.copytree(tiny_export.version_dir, tmp_path / "export" / "1")
+    return tmp_path / "export"

@@ -1,4 +1,4 @@
-"""A headless Chromium, controlled through two pipes by the DevTools protocol, that reads pages."""
+"""A headless Chromium that opens pages, controlled through two pipes with the DevTools protocol."""
 
 from __future__ import annotations
 

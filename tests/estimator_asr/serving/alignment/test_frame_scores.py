@@ -32,7 +32,7 @@ def test_a_full_disk_is_one_sentence(monkeypatch):
 
 
 def test_the_tokens_of_the_best_path_begin_where_they_are_first_emitted(tiny_export):
-    """Of the frames hao3, hao3, blank, hao3, ni3, the tokens are hao3, hao3 and ni3."""
+    """The frames hao3, hao3, blank, hao3 and ni3 contain the tokens hao3, hao3 and ni3."""
     from estimator_asr.exporting.saved_model import recogniser
 
     version = recogniser.load_version(tiny_export.version_dir)

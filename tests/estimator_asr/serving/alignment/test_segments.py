@@ -137,7 +137,7 @@ def test_a_short_sentence_far_from_the_others_stays_alone(tmp_path):
     parts = speak(SPOKEN[FIRST], 3.0, "bu4", 3.0, SPOKEN[SECOND])
     rows = make_rows(tmp_path, f"{FIRST}不。{SECOND}", parts)
     assert [row["text"] for row in rows] == [FIRST, "不。", SECOND]
-    assert rows[1]["seconds"] == pytest.approx(0.08 + 0.4 + 0.6)  # with its pauses
+    assert rows[1]["seconds"] == pytest.approx(0.08 + 0.4 + 0.6)  # the syllable with its pauses
 
 
 def test_an_utterance_lasts_15_seconds_at_most(tmp_path):

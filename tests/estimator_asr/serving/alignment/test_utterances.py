@@ -38,9 +38,8 @@ def test_a_corpus(tmp_path):
 
 def test_a_corpus_without_audio_is_refused(tmp_path):
     small_corpora.make_text_corpus(tmp_path / "text")
-    with pytest.raises(
-        errors.UserError, match="--corpus_dir=.*text has no utterances with audio and a transcript; check"
-    ):
+    message = "--corpus_dir=.*text has no utterances with audio and a transcript; check"
+    with pytest.raises(errors.UserError, match=message):
         utterances.list_corpus("text", [str(tmp_path / "text")])
 
 
@@ -69,9 +68,8 @@ def test_data_directories_may_have_the_same_ids(tmp_path):
 def test_data_without_the_names_of_recordings_are_refused(tmp_path):
     data_dir = built_data.make(tmp_path, 2, 1)
     os.remove(os.path.join(data_dir, "train-00000-of-00002.jsonl"))
-    with pytest.raises(
-        errors.UserError, match="--data_dir=.*data: .*train-00000-of-00002.jsonl is missing; copy or build"
-    ):
+    message = "--data_dir=.*data: .*train-00000-of-00002.jsonl is missing; copy or build"
+    with pytest.raises(errors.UserError, match=message):
         utterances.list_data([data_dir])
     with pytest.raises(errors.UserError, match="--data_dir=.*text has no utterances with audio"):
         utterances.list_data([built_data.make_text(tmp_path)])

@@ -74,7 +74,7 @@ def test_successful_and_refused_requests_are_not_logged(server, caplog):
 @pytest.mark.parametrize(
     "headers, status",
     [
-        ({}, 200),  # a program
+        ({}, 200),  # not a browser
         ({"sec-fetch-site": "same-origin", "origin": "https://proxy"}, 200),
         ({"sec-fetch-site": "none"}, 200),
         ({"sec-fetch-site": "cross-site"}, 403),

@@ -252,8 +252,11 @@ def test_keywords_are_hotwords(server, waveform):
     [
         (b"", "file is empty; send a recording"),
         (encode(np.zeros(0)).getvalue(), "file: "),
-        (encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(), "file has NaN or Inf samples"),
-        (encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(), "file has NaN or Inf samples, or a"),
+        (
+            encode(np.full(16000, np.nan), subtype="FLOAT").getvalue(),
+            "file contains NaN or Inf samples; save",
+        ),
+        (encode(np.full(16000, 1e13), subtype="FLOAT").getvalue(), "file: the peak is 1e+13, but full scale"),
         (encode(np.zeros(1616000), "FLAC").getvalue(), "file: audio is longer than 100 s; send a shorter"),
         (encode(np.zeros(16000), "FLAC").getvalue()[:-1000], "file is empty"),
     ],
@@ -273,7 +276,7 @@ def test_invalid_audio_has_an_error_message(server, content, error):
         (
             b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\r\n'
             b'--b\r\nContent-Disposition: form-data; name="include[+2AA-"\r\n\r\nx\r\n--b--\r\n',
-            "multipart/form-data; boundary=b; charset=utf-7",  # a lone surrogate
+            "multipart/form-data; boundary=b; charset=utf-7",  # decodes to a lone surrogate
             "include[\\ud800 is 'x', expected no value",
         ),
     ],

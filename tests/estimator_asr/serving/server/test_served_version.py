@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,13 +10,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 from estimator_asr.exporting.saved_model import export_info, recogniser
 from estimator_asr.serving.server import served_version
 from tfrecord_builder import errors
-
-
-@pytest.fixture
-def export_dir(tiny_export, tmp_path):
-    path = tmp_path / "export"
-    shutil.copytree(tiny_export.version_dir, path / "1")
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's REST API over HTTP, with a tiny export; the contract is that of its own messages."""
+"""TensorFlow Serving's REST API over HTTP, compared with its protocol buffer messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def to_b64(waveform, *kind):
 
 def test_status_is_a_message_of_tensorflow_serving(server, tiny_export):
     content = server.get("/v1/models/asr").json()
-    assert set(content) == {"model_version_status", "id", "object", "created", "owned_by"}  # OpenAI's, too
+    assert set(content) == {"model_version_status", "id", "object", "created", "owned_by"}  # with OpenAI's
     message = get_model_status_pb2.GetModelStatusResponse()
     json_format.ParseDict(content, message, ignore_unknown_fields=True)
     (version,) = message.model_version_status
@@ -157,6 +157,7 @@ def test_an_empty_list_of_instances_has_no_predictions(server):
         ("/v1/models/other", "model is 'other', expected 'asr'"),
         ("/v1/models/asr/versions/3", "version is '3', expected the current version, '"),
         ("/v1/models/asr/versions/3/metadata", "version is '3', expected the current version, '"),
+        ("/v1/models/asr/versions/1:predict", "version is '1:predict', expected the current version, '"),
         ("/v1/models/asr/labels/stable", "GET /v1/models/asr/labels/stable: Not Found; see docs/serve.md"),
     ],
 )
@@ -164,12 +165,6 @@ def test_other_models_and_versions_are_not_found(server, path, error):
     response = server.get(path)
     assert response.status_code == 404
     assert response.json()["error"].startswith(error)
-
-
-def test_predict_needs_post(server):
-    response = server.get("/v1/models/asr/versions/1:predict")
-    assert response.status_code in (404, 405)
-    assert set(response.json()) == {"error"}
 
 
 def refuse(response, error: str) -> None:

@@ -19,13 +19,6 @@ from tfrecord_builder import errors
 
 
 @pytest.fixture
-def export_dir(tiny_export, tmp_path):
-    path = tmp_path / "export"
-    shutil.copytree(tiny_export.version_dir, path / "1")
-    return path
-
-
-@pytest.fixture
 def server(export_dir, monkeypatch):
     monkeypatch.setattr(versions, "POLL_SECONDS", 0.1)
     with local_server.serve(export_dir) as started:

@@ -39,7 +39,7 @@ def test_two_teachers_transcribe_the_same_audio():
     "outputs, expected",
     [
         ({}, 0.0),
-        ({"greedy": "ni2 hao3"}, 0.5),  # the tone counts
+        ({"greedy": "ni2 hao3"}, 0.5),  # a wrong tone is an error
         ({"greedy": "hao3"}, 0.5),
         ({"second_pinyin": "ni2 hao2 a5"}, 1.5),
         ({"greedy": "", "second_pinyin": "ni3 hao3"}, 1.0),

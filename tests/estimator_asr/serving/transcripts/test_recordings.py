@@ -89,7 +89,7 @@ def test_standard_input_in_any_format(tmp_path, monkeypatch, name):
 def test_standard_input_with_a_header_written_to_a_pipe(tmp_path, monkeypatch, length):
     waveform = make_wav(tmp_path / "a.wav")
     contents = bytearray((tmp_path / "a.wav").read_bytes())
-    for place in (4, 40):  # the lengths of RIFF and of data
+    for place in (4, 40):  # where the lengths of the RIFF and data chunks are
         contents[place : place + 4] = length.to_bytes(4, "little")
     give_standard_input(monkeypatch, bytes(contents))
     np.testing.assert_allclose(read(recordings.RecordingFile("-", "stdin")), waveform, atol=1e-4)

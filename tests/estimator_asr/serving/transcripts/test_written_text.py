@@ -61,16 +61,17 @@ def read(segment):
     return [(item["character"], item["start"], item["end"]) for item in segment.result["characters"]]
 
 
-def test_marks_stand_at_their_characters():
-    written = written_text.write(make_segment("你好，吗？"), FORM)
-    assert written.result["transcript"] == "你好，吗？"
-    assert read(written) == [("你", 0.1, 0.14), ("好，", 0.35, 0.39), ("吗？", 0.6, 0.64)]
-
-
-def test_a_number_is_one_piece_with_the_times_of_its_characters():
-    written = written_text.write(make_segment("百分之十二点五，好。"), FORM)
-    assert written.result["transcript"] == "12.5%，好。"
-    assert read(written) == [("12.5%，", 0.1, 1.64), ("好。", 1.85, 1.89)]
+@pytest.mark.parametrize(
+    "marked, text, pieces",
+    [
+        ("你好，吗？", "你好，吗？", [("你", 0.1, 0.14), ("好，", 0.35, 0.39), ("吗？", 0.6, 0.64)]),
+        ("百分之十二点五，好。", "12.5%，好。", [("12.5%，", 0.1, 1.64), ("好。", 1.85, 1.89)]),
+        ("a b好， 好。", "AB好，好。", [("AB", 0.1, 0.39), ("好，", 0.6, 0.64), ("好。", 0.85, 0.89)]),
+    ],
+)
+def test_a_number_or_spelled_word_is_one_piece_with_the_times_of_its_characters(marked, text, pieces):
+    written = written_text.write(make_segment(marked), FORM)
+    assert (written.result["transcript"], read(written)) == (text, pieces)
 
 
 def test_a_date_in_a_sentence():
@@ -78,12 +79,6 @@ def test_a_date_in_a_sentence():
     assert written.result["transcript"] == "在2026年11月见。"
     assert [text for text, *_ in read(written)] == ["在", "2026", "年", "11", "月", "见。"]
     assert [start for _, start, _ in read(written)] == [0.1, 0.35, 1.35, 1.6, 2.1, 2.35]
-
-
-def test_spelled_letters_are_one_piece():
-    written = written_text.write(make_segment("a b好， 好。"), FORM)
-    assert written.result["transcript"] == "AB好，好。"
-    assert read(written)[:2] == [("AB", 0.1, 0.39), ("好，", 0.6, 0.64)]
 
 
 def test_no_space_follows_a_mark():
