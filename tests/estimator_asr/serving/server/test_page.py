@@ -8,6 +8,7 @@ import browser
 import local_server
 import numpy as np
 import pytest
+import recognition_results
 import soundfile
 
 from estimator_asr.exporting.saved_model import recogniser
@@ -102,7 +103,7 @@ def test_text_with_marks_stands_above_its_characters(page, punctuated_export, re
         open_page(page, server)
         choose(page, recording)
         written = find(page, "written")
-        plain = written.translate(str.maketrans("", "", "，。？！、；："))
+        plain = recognition_results.remove_marks(written)
         names = page.run(
             "[...document.querySelectorAll('#transcript ruby')].map((each) => each.firstChild.data)"
         )

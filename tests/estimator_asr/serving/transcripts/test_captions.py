@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import recognition_results
 
 from estimator_asr.serving.transcripts import captions
 
@@ -14,21 +15,8 @@ CLOCK = re.compile(r"^(\d{2,}):([0-5]\d):([0-5]\d)[.,](\d{3}) --> (\d{2,}):([0-5
 
 def make_segment(text, start=0.0, step=0.25, seconds=None):
     """Returns a segment with a character every `step` seconds."""
-    characters = [
-        {"character": c, "pinyin": "a1", "start": 0.3 + step * i, "end": 0.34 + step * i, "confidence": 0.5}
-        for i, c in enumerate(text)
-        if c != " "
-    ]
-    result = {
-        "transcript": text,
-        "pinyin": " ".join("a1" for _ in characters),
-        "acoustic_score": -1.5,
-        "language_score": -2.0,
-        "confidence": 0.5 if text else 0.0,
-        "characters": characters,
-        "status": "ok",
-        "n_best": [{"transcript": text, "score": -1.0}, {"transcript": "差", "score": -3.0}],
-    }
+    times = [0.3 + step * i for i in range(len(text))]
+    result = recognition_results.make(text, times, has_marks=False)
     return captions.TranscriptSegment(start, start + (seconds or 0.6 + step * len(text)), result)
 
 
@@ -68,7 +56,7 @@ def test_a_text_with_line_breaks_stays_one_caption():
 
 def test_a_file_name_with_tabs_and_line_breaks_stays_one_field():
     found = captions.Transcript("a\tb\nc\r\x1b\u2028\u3000号.wav", [make_segment("你好")])
-    line = "a\\tb\\nc\\r\\x1b\\u2028\u3000号.wav\t你好\ta1 a1\n"
+    line = "a\\tb\\nc\\r\\x1b\\u2028\u3000号.wav\t你好\t你1 好1\n"
     assert captions.render(found, "tsv") == line
     assert json.loads(captions.render(found, "json"))["file"] == found.path
 
@@ -100,7 +88,7 @@ def test_one_segment_from_the_start_is_its_result():
 
 def test_joined_segments():
     joined = captions.join([make_segment("你好"), make_segment("", 3.0), make_segment("吗", 10.0)])
-    assert (joined["transcript"], joined["pinyin"], joined["confidence"]) == ("你好吗", "a1 a1 a1", 0.5)
+    assert (joined["transcript"], joined["pinyin"], joined["confidence"]) == ("你好吗", "你1 好1 吗1", 0.5)
     assert (joined["acoustic_score"], joined["language_score"]) == (-4.5, -6.0)
     assert [(item["character"], item["start"], item["end"]) for item in joined["characters"]] == [
         ("你", 0.3, 0.34),
@@ -166,8 +154,8 @@ LONG = captions.Transcript("a.wav", [make_segment("你", 1.0), make_segment("好
 
 
 def test_tsv():
-    assert captions.render(SHORT, "tsv") == "a.wav\t好\ta1\n"
-    assert captions.render(LONG, "tsv") == "a.wav\t你好\ta1 a1\n"
+    assert captions.render(SHORT, "tsv") == "a.wav\t好\t好1\n"
+    assert captions.render(LONG, "tsv") == "a.wav\t你好\t你1 好1\n"
 
 
 def test_json_of_a_short_recording_is_the_result_of_the_model():

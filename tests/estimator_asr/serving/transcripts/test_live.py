@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+import recognition_results
 
 from estimator_asr.exporting.saved_model import statuses
 from estimator_asr.serving.transcripts import live
@@ -30,22 +31,7 @@ def make_live(*audio, **decode):
 
 
 def make_result(text, times, confidence=0.95):
-    """Returns a result with a character at each time; a space belongs to the character after it."""
-    names = [character for character in text if character != " "]
-    items = [
-        {"character": name, "pinyin": f"{name}1", "start": time, "end": time + 0.04, "confidence": confidence}
-        for name, time in zip(names, times)
-    ]
-    return {
-        "transcript": text,
-        "pinyin": " ".join(item["pinyin"] for item in items),
-        "confidence": confidence,
-        "characters": items,
-        "n_best": [{"transcript": text, "score": -1.0}],
-        "status": statuses.OK,
-        "acoustic_score": -1.0,
-        "language_score": 0.0,
-    }
+    return recognition_results.make(text, times, confidence, has_marks=False)
 
 
 def hear(transcript, text, *times, confidence=0.95):

@@ -8,13 +8,14 @@ import types
 
 import numpy as np
 import pytest
+import recognition_results
 
 from estimator_asr.serving.transcripts import captions, live, live_writing, written_text
 from estimator_asr_runtime import written_form
 
 RATE = 16000
 FORM = written_form.load()
-MARKS = "，。？！、；："
+MARKS = recognition_results.MARKS
 
 
 def speech(seconds, level=0.5):
@@ -23,25 +24,7 @@ def speech(seconds, level=0.5):
 
 def make_result(marked, times, start):
     """Returns a result from text in which marks follow characters; `times` are seconds in the recording."""
-    items = []
-    for text in marked:
-        if text in MARKS:
-            items[-1]["mark"] = text
-        else:
-            begin = round(times[len(items)] - start, 3)
-            item = {"character": text, "pinyin": "a1", "start": begin, "end": round(begin + 0.04, 3)}
-            items.append({**item, "confidence": 0.95, "mark": ""})
-    return {
-        "transcript": "".join(item["character"] for item in items),
-        "punctuated": marked,
-        "pinyin": " ".join(item["pinyin"] for item in items),
-        "confidence": 0.95,
-        "characters": items,
-        "n_best": [],
-        "status": "ok",
-        "acoustic_score": -1.0,
-        "language_score": 0.0,
-    }
+    return recognition_results.make(marked, [time - start for time in times], 0.95)
 
 
 class Speaker:

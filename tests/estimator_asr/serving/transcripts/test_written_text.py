@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import recognition_results
 
 from estimator_asr.serving.transcripts import captions, written_text
 from estimator_asr_runtime import written_form
@@ -15,26 +16,9 @@ FORM = written_form.load()
 
 def make_segment(marked, start=0.0, seconds=None, step=0.25):
     """Returns a segment with a character every `step` seconds, from text in which marks follow characters."""
-    items = []
-    for text in marked.replace(" ", ""):
-        if text in "，。？！、；：":
-            items[-1]["mark"] = text
-        else:
-            time = round(0.1 + step * len(items), 3)
-            times = {"start": time, "end": round(time + 0.04, 3)}
-            items.append({"character": text, "pinyin": "a1", "confidence": 0.5, **times, "mark": ""})
-    result = {
-        "transcript": "".join(text for text in marked if text not in "，。？！、；："),
-        "punctuated": marked,
-        "pinyin": " ".join("a1" for _ in items),
-        "acoustic_score": -1.5,
-        "language_score": -2.0,
-        "confidence": 0.5,
-        "characters": items,
-        "status": "ok",
-        "n_best": [{"transcript": "差", "score": -3.0}],
-    }
-    return captions.TranscriptSegment(start, start + (seconds or 0.1 + step * len(items)), result)
+    result = recognition_results.make(marked, [0.1 + step * i for i in range(len(marked))])
+    seconds = seconds or 0.1 + step * len(result["characters"])
+    return captions.TranscriptSegment(start, start + seconds, result)
 
 
 class Punctuate:
@@ -163,7 +147,7 @@ def test_every_format_of_a_recording_in_segments():
     marks = {"个": "，", "好": "。"}
     punctuate = Punctuate(lambda characters, place: marks.get(characters[place], ""))
     written = written_text.add(plain, punctuate)
-    assert captions.render(written, "tsv") == "a.wav\t30个，好。\ta1 a1 a1 a1\n"
+    assert captions.render(written, "tsv") == "a.wav\t30个，好。\t三1 十1 个1 好1\n"
     assert captions.render(written, "txt") == "30个，\n好。\n"
     assert captions.render(written, "srt").split("\n")[2::4] == ["30个，", "好。"]
     content = json.loads(captions.render(written, "json"))
