@@ -23,7 +23,7 @@ from estimator_asr.serving.server import api_errors, limits, metrics, served_ver
 from tfrecord_builder import errors
 
 _NUM_THREADS = 2
-_LEAST_HALF = 8  # fewest items in half a batch; a smaller batch takes almost as long as one twice its size
+_LEAST_HALF = 8  # minimum items in half a batch; halving a smaller batch would hardly make it faster
 _QUIET_SECONDS = 0.004  # maximum gap between requests from clients that got their results together
 _RATE_MEMORY = 0.8  # weight of the previous value in the moving average of the rate
 _PATIENCE = 4.0  # a batch has stalled if it takes this many times as long as the measured rate predicts

@@ -9,7 +9,7 @@ from tfrecord_builder.program import config_flags
 
 @dataclasses.dataclass(frozen=True)
 class Limits(config_flags.Checked):
-    """Limits of the server; each flag's help text describes its limit."""
+    """The limits; the help text of each flag describes it."""
 
     max_batch_size: int = config_flags.setting(16, "maximum number of utterances in a batch", minimum=1)
     batch_delay_ms: float = config_flags.setting(

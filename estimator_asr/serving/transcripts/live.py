@@ -97,7 +97,7 @@ class LiveTranscript:
         self._ended: collections.deque[Window] = collections.deque()
         self.is_over = False  # True once the audio has ended
         self._last_end = 0  # end of the last interim window, in samples
-        self.stable, self._num_stable = "", 0  # text that will not change any more, and its characters
+        self.stable, self._num_stable = "", 0  # settled text, and its number of characters
         self._settled: list[_Character] = []  # settled characters of the unfinished segment
         self._candidates: list[_Character] = []  # characters in the last result that have not settled
         self.segments: list[captions.TranscriptSegment] = []  # the segments that have ended

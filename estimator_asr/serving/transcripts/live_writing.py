@@ -27,7 +27,7 @@ class LiveWriting:
         self._transcript, self._sample_rate, self._punctuate = transcript, sample_rate, punctuate
         self._stable = ""
         self._items: list[dict] = []  # characters of the unfinished segment, each with a mark
-        self._num_before = self._text_before = 0  # number of characters, and length of the text, before them
+        self._num_before = self._text_before = 0  # characters, and length of the text, before the items
         self._num_final = 0  # number of leading items whose marks are final
         self._num_written = 0  # how much of the items' text with marks has settled in its written form
         self.written = {"first": 0, "num_stable": 0, "characters": []}

@@ -131,7 +131,7 @@ class Cutter:
         return self._make_piece(*bounds) if bounds else None
 
     def _find_speech(self, place: int) -> Optional[tuple[int, int]]:
-        """Returns the bounds, in chunks, of the speech (with context) before `place`, or None if none."""
+        """Returns the bounds, in chunks, of the speech (with context) before `place`, or None."""
         speech = np.flatnonzero(self._is_speech[:place])
         if len(speech) < (1 if self._continues else _SHORTEST_SPEECH):
             return None
