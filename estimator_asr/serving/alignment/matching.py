@@ -41,10 +41,7 @@ def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames:
     rapidfuzz finds the edits with Hyyrö's bit-parallel algorithm in little memory: two lists of 150,000
     tokens, about ten hours of speech, take seconds.
 
-    Args:
-        sentences: the sentences of the text.
-        heard: the tokens that were heard.
-        frames: the frame in which each heard token begins.
+    `frames` has the frame in which each heard token begins.
     """
     tokens = [token for sentence in sentences for token in sentence.tokens]
     blocks = Levenshtein.editops(tokens, heard).as_matching_blocks()

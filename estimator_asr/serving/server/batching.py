@@ -38,17 +38,12 @@ Batch = Sequence[served_version.QueuedUtterance]
 
 
 class ItemQueue:
-    """The items that are waiting to be recognised.
-
-    Attributes:
-        items: the waiting items in the order of their turns.
-        rate: seconds of audio recognised per second, a moving average.
-    """
+    """The items that are waiting to be recognised."""
 
     def __init__(self, max_seconds: float):
         self._max_seconds = max_seconds
-        self.items: list[served_version.QueuedUtterance] = []
-        self.rate = _FIRST_RATE
+        self.items: list[served_version.QueuedUtterance] = []  # in the order of their turns
+        self.rate = _FIRST_RATE  # seconds of audio recognised per second, a moving average
 
     @property
     def seconds(self) -> float:
@@ -98,11 +93,7 @@ class ItemQueue:
 
 
 class Batcher:
-    """A worker that recognises queued items in batches; `recognise` waits forever unless `run` is running.
-
-    Attributes:
-        queue: the waiting items.
-    """
+    """A worker that recognises queued items in batches; `recognise` waits forever unless `run` is running."""
 
     def __init__(self, settings: limits.Limits, counters: metrics.Metrics, count_requests: Callable[[], int]):
         """`count_requests` returns the number of requests that are being read or recognised."""

@@ -20,11 +20,7 @@ _ADVICE = "send only the samples of one channel, or send the whole file to /v1/a
 
 
 class Audio:
-    """Decodes the samples in one stream's messages.
-
-    Attributes:
-        rate: sample rate of the stream in Hz.
-    """
+    """Decodes the samples in one stream's messages; `rate` is the stream's sample rate in Hz."""
 
     def __init__(self, query: Mapping[str, str]):
         """Reads the URL's query; raises ApiError if the encoding or sample rate is not supported."""

@@ -98,17 +98,12 @@ async def _wait_for_disconnect(request: requests.Request) -> None:
 
 
 class BodyReader:
-    """Reads request bodies; limits the size of each body, the total size, and the time that reading takes.
-
-    Attributes:
-        num_open: number of request bodies that are being read or are in memory.
-        num_held: total size of these request bodies in bytes.
-    """
+    """Reads request bodies; limits the size of each body, the total size, and the time that reading takes."""
 
     def __init__(self, max_bytes: int, max_seconds: float):
         self._max_bytes, self._max_seconds = max_bytes, max_seconds
-        self.num_held = 0
-        self.num_open = 0
+        self.num_held = 0  # total size in bytes of the request bodies in memory
+        self.num_open = 0  # number of request bodies that are being read or are in memory
 
     @contextlib.contextmanager
     def counted(self) -> Iterator[None]:

@@ -28,18 +28,13 @@ _MAX_ROWS = 1000  # maximum number of utterances per request; each becomes an it
 
 
 class Call(NamedTuple):
-    """A parsed request.
-
-    Attributes:
-        rows: inputs for each utterance, except hotwords, which apply to all utterances.
-        outputs: names of the signature's outputs.
-    """
+    """A parsed request."""
 
     signature: str
-    rows: list[dict]
+    rows: list[dict]  # inputs for each utterance, except hotwords, which apply to all utterances
     hotwords: tuple[str, ...]
     is_columnar: bool
-    outputs: tuple[str, ...]
+    outputs: tuple[str, ...]  # names of the signature's outputs
 
 
 def parse(body: bytes | bytearray, definitions: Mapping) -> Call:

@@ -23,11 +23,7 @@ _Files = frozenset[tuple[str, int, int]]
 
 
 class Versions:
-    """Keeps the newest version in an export directory loaded.
-
-    Attributes:
-        current: the newest version that could be loaded; if all are removed, the version served last.
-    """
+    """Keeps the newest version in an export directory loaded."""
 
     def __init__(self, saved_model: str, counters: metrics.Metrics):
         """Loads the newest version in an export directory, or a single version, which is never replaced.
@@ -39,6 +35,7 @@ class Versions:
         self._is_fixed = version_dir == saved_model
         self._seen: dict[str, _Files] = {}
         self._failed: dict[str, _Files] = {}
+        # The newest version that could be loaded or, if all versions are removed, the one served last.
         self.current = served_version.ServedVersion(version_dir)
         counters.version.set(float(self.current.number or 0))
 

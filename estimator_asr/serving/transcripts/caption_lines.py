@@ -43,10 +43,8 @@ class _Unit(NamedTuple):
 def split(spans: Iterable[tuple[float, float, str, Sequence[dict]]]) -> list[Line]:
     """Returns the caption lines for a recording; each line contains text and lasts at least a millisecond.
 
-    Args:
-        spans: the start, end, transcript and characters of each segment, in chronological order. Characters
-            are dicts with the keys character, start and end. All times are seconds from the start of the
-            recording.
+    `spans` has the start, end, transcript and characters of each segment, in chronological order. Characters
+    are dicts with character, start and end. All times are seconds from the start of the recording.
     """
     drafts = []
     for start, end, transcript, characters in spans:

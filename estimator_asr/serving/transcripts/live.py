@@ -80,12 +80,10 @@ class LiveTranscript:
     """
 
     def __init__(self, info: export_info.ExportInfo, is_streaming: bool):
-        """Starts an empty transcript; see pauses.load_detector for the exceptions.
+        """Starts an empty transcript for results from an export; see pauses.load_detector for the exceptions.
 
-        Args:
-            info: describes the export whose results are passed to `update`.
-            is_streaming: if True, unfinished segments are recognised chunk by chunk; if False, they are
-                recognised again after every STEP_SECONDS of new audio.
+        If `is_streaming` is True, unfinished segments are recognised chunk by chunk; otherwise, they are
+        recognised again after every STEP_SECONDS of new audio.
         """
         self._sample_rate = sample_rate = info.frontend.sample_rate
         # Seconds of new audio after which an unfinished segment is recognised again.

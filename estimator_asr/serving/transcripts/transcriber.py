@@ -33,9 +33,7 @@ def transcribe(
     """Recognises one recording of any length; memory use grows only with the length of the transcript.
 
     Args:
-        model: recogniser.Recogniser for the signature "waveform".
-        recording: a recording from recordings.find.
-        sample_rate: the model's sample rate in Hz.
+        model, sample_rate: recogniser.Recogniser for the signature "waveform", and its sample rate in Hz.
         show_seconds: called after each batch of segments with the seconds recognised so far, and with the
             recording's length in seconds, or None if its header has no length.
         warn: called with one line for each warning.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import functools
 import json
@@ -130,11 +129,6 @@ class Browser:
         document = self._call("DOM.getDocument")["root"]["nodeId"]
         node = self._call("DOM.querySelector", nodeId=document, selector=selector)["nodeId"]
         self._call("DOM.setFileInputFiles", files=[path], nodeId=node)
-
-    def screenshot(self, path: str) -> None:
-        picture = self._call("Page.captureScreenshot", format="png")["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(picture))
 
     def _call(self, method: str, **parameters):
         self._number += 1

@@ -13,7 +13,6 @@ import hostile_audio
 
 make_speech = hostile_audio.make_speech
 _PREDICT, _TRANSCRIBE = "/v1/models/asr:predict", "/v1/audio/transcriptions"
-_BOUNDARY = b"boundary"
 
 
 def make(rng: random.Random) -> tuple[str, bytes]:

@@ -12,7 +12,6 @@ import contextlib
 import http.server
 import re
 import threading
-import time
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -153,16 +152,3 @@ def redirect(location):
 def hang(handler, content):
     """Sends no answer until the test ends."""
     handler.server.ended.wait(30)
-
-
-def drip(num_bytes, seconds):
-    """Sends `num_bytes` at a time, and pauses after each part."""
-
-    def answer(handler, content):
-        start = asked_start(handler)
-        _send_head(handler, content, start)
-        for i in range(start, len(content), num_bytes):
-            handler.wfile.write(content[i : i + num_bytes])
-            time.sleep(seconds)
-
-    return answer

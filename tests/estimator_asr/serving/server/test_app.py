@@ -22,7 +22,6 @@ import wav_files
 from estimator_asr.serving.server import app, batching
 
 PREDICT = "/v1/models/asr:predict"
-TRANSCRIBE = "/v1/audio/transcriptions"
 MAX_BYTES = 1 << 20
 INCOMPLETE = b"POST /v1/models/asr:predict HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n"
 
