@@ -20,7 +20,7 @@ _MARGIN_SECONDS = 20.0  # a window extends at most this far beyond its heard tok
 
 
 class RecognisedRecording(NamedTuple):
-    """What the model heard in a recording; the frames of all segments are numbered consecutively."""
+    """The model's outputs for a recording; the frames of all segments are numbered consecutively."""
 
     segments: Sequence[frame_scores.SegmentScores]
     firsts: np.ndarray  # int [num_segments + 1], index of each segment's first frame, then num_frames

@@ -60,7 +60,7 @@ def _naming_disk() -> Iterator[None]:
 
 
 class SegmentScores(NamedTuple):
-    """What the model heard in a segment: frames in a store, and the tokens of CTC's best path."""
+    """The model's outputs for a segment: frames in a store, and the tokens of CTC's best path."""
 
     store: FrameStore
     first: int  # index of the first frame in the store

@@ -100,10 +100,10 @@ def _describe(speech, span, end_before, start_after) -> dict:
         problem = f"longer than {LONGEST_SECONDS:g} s, and the text has no mark at which to divide it"
     elif end - start < SHORTEST_SECONDS:
         problem = f"shorter than {SHORTEST_SECONDS:g} s"
-    heard, text = speech.tokens[first:stop], " ".join(span.text.split())
-    score = round(span.num_heard / max(len(span.tokens), len(heard)), 3)
+    tokens, text = speech.tokens[first:stop], " ".join(span.text.split())
+    score = round(span.num_heard / max(len(span.tokens), len(tokens)), 3)
     values = {"pinyin": " ".join(span.pinyin), "score": score, "cut": span.cut, "words": span.words}
-    return {**_make_row(start, end, text, heard, problem), **values}
+    return {**_make_row(start, end, text, tokens, problem), **values}
 
 
 def _describe_range(speech, first, end, problem, text="") -> dict:
@@ -113,10 +113,10 @@ def _describe_range(speech, first, end, problem, text="") -> dict:
     return _make_row(start, stop, text, speech.tokens[first:end], problem)
 
 
-def _make_row(start, end, text, heard, problem) -> dict:
+def _make_row(start, end, text, tokens, problem) -> dict:
     times = {"start": round(float(start), 3), "seconds": round(float(end - start), 3)}
-    heard = {"heard": " ".join(heard), "score": 0.0}
-    return {**times, "text": text, "pinyin": "", **heard, "cut": "", "problem": problem}
+    values = {"text": text, "pinyin": "", "heard": " ".join(tokens)}
+    return {**times, **values, "score": 0.0, "cut": "", "problem": problem}
 
 
 def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -> list[TextSpan]:

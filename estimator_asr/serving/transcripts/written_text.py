@@ -28,7 +28,7 @@ class WrittenPiece(NamedTuple):
     text: str  # includes any space before it
     first: int  # index of the first character from which the text was made
     last: int  # index of the last character from which the text was made
-    end: int  # where this piece ends in the text with marks, from which the written form was made
+    end: int  # offset of the piece's end in the text with marks, from which the written form was made
 
 
 def add(transcript: captions.Transcript, punctuate) -> captions.Transcript:
