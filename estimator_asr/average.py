@@ -38,7 +38,7 @@ class AverageConfig(config_flags.Checked):
     )
     num_checkpoints: int = config_flags.setting(
         5,
-        "maximum number of checkpoints from best/ to average, in order of their error rates on dev",
+        "maximum number of checkpoints to average, taken from best/ in order of their error rates on dev",
         positive=True,
     )
 
@@ -46,8 +46,7 @@ class AverageConfig(config_flags.Checked):
 def average(config: AverageConfig) -> tuple[str, list[best_checkpoints.KeptCheckpoint]]:
     """Writes the averaged model directory; returns its path and the averaged checkpoints, best first.
 
-    Raises:
-        errors.UserError: there are no best checkpoints, one is damaged, or their variables differ.
+    Raises errors.UserError if there are no best checkpoints, one is damaged, or their variables differ.
     """
     model = model_directory.open_model_directory(config.model_dir)
     entries, read_locks = _lock_best(config)
@@ -82,8 +81,7 @@ def average_variables(prefixes: Sequence[str]) -> dict[str, np.ndarray]:
     """Averages the model's variables over checkpoints of one training run; the oldest checkpoint comes first.
 
     Floats, including the moving averages of batch norm, are summed in float64 and keep their dtype. All other
-    variables, such as the global step, are copied from the last checkpoint, except the optimizer's, which are
-    omitted.
+    variables, such as the global step, are copied from the last checkpoint. The optimizer's are omitted.
     """
     shapes = [checkpoints.read_shapes(prefix) for prefix in prefixes]
     names = checkpoints.find_model_variables(shapes[-1])

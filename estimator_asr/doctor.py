@@ -28,7 +28,6 @@ from typing import Optional
 
 from estimator_asr.monitoring.diagnostics.doctor import environment, findings
 from tfrecord_builder import errors
-from tfrecord_builder.data import dataset_info
 from tfrecord_builder.program import config_flags, lazy_tensorflow, program
 
 
@@ -41,7 +40,7 @@ class DoctorConfig(config_flags.Checked):
 
 
 def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Finding]]]:
-    """Yields the title and findings of each section; a check runs when its findings are iterated."""
+    """Yields the title and findings of each section; each check runs when its findings are iterated over."""
     yield "versions", environment.check_versions()
     try:
         devices, data, model, timings = load_checks("devices", "data", "model", "timings")
@@ -58,10 +57,7 @@ def examine(config: DoctorConfig) -> Iterator[tuple[str, Iterable[findings.Findi
         yield f"model {model_dir}", findings.catch(lambda: model.check(model_dir))
     if model_dir is not None and data_dirs:
         yield "data and model", findings.catch(lambda: model.check_data(model_dir, data_dirs))
-    yield (
-        "timings",
-        findings.catch(lambda: timings.check(dataset_info.load_all(data_dirs), data_dirs, model_dir)),
-    )
+    yield "timings", findings.catch(lambda: timings.check(data_dirs, model_dir))
 
 
 def load_checks(*names):

@@ -49,7 +49,6 @@ class Replay(NamedTuple):
 
 
 def main(config: ReplayConfig) -> None:
-    """Replays the step and prints the result."""
     tf.get_logger().setLevel("ERROR")
     tf.compat.v1.disable_eager_execution()
     nan_dir = config.nan_dir
@@ -69,16 +68,10 @@ def replay(
     features: Mapping[str, np.ndarray],
     labels: Mapping[str, np.ndarray],
 ) -> Replay:
-    """Runs the forward and backward pass in float32.
+    """Runs the forward and backward pass in float32, with the weights of a checkpoint (its path prefix).
 
-    Args:
-        model: the model.
-        checkpoint: path prefix of the checkpoint whose weights are used.
-        features, labels: the batch that the model_fn received in training, with its position in
-            features["seed"].
-
-    Raises:
-        errors.UserError: the checkpoint cannot be read, or belongs to another model.
+    `features` and `labels` are the batch that the model_fn received in training, with the batch's position in
+    features["seed"]. Raises errors.UserError if the checkpoint cannot be read or belongs to another model.
     """
     config = strategies.session_config(training_config.TrainConfig())
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:

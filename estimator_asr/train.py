@@ -45,9 +45,8 @@ _EXIT_FAILED = os.EX_SOFTWARE  # exit code of a cluster's worker; unlike 1, it m
 
 
 def main(run_config: train_command.RunConfig, settings: config_lib.Settings) -> int:
-    """Trains a model; returns the exit code."""
     _set_up_logging()
-    # Messages append flags to this command, which is possible because a repeated flag's last value counts.
+    # Messages append flags to this command: if a flag is repeated, its last value counts.
     command = shlex.join(["python", "-m", "estimator_asr.train", *sys.argv[1:]])
     settings = train_command.apply_size(run_config, settings)
     return run(run_config.data_dir, run_config.model_dir, settings, command)
@@ -56,10 +55,8 @@ def main(run_config: train_command.RunConfig, settings: config_lib.Settings) -> 
 def run(data_dirs: Sequence[str], model_dir: str, settings: config_lib.Settings, command: str) -> int:
     """Trains a model; returns the exit code.
 
-    `command` is the command line that started the program, which messages repeat.
-
-    Raises:
-        errors.UserError: the settings, data and model directory do not fit together; nothing was changed.
+    `command` is the command line that started the program, which messages repeat. Raises errors.UserError if
+    the settings, the data and the model directory do not fit together; nothing is changed then.
     """
     infos = dataset_info.load_all(data_dirs)
     config = build_config(settings, infos, data_dirs)
@@ -104,11 +101,10 @@ def _train(training):
 def build_config(
     settings: config_lib.Settings, infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str]
 ) -> experiment.ExperimentConfig:
-    """Returns the experiment's settings: settings from flags and settings determined by the data.
+    """Returns the experiment's settings: the values of the flags, and the values that follow from the data.
 
-    Raises:
-        errors.UserError: the data lack audio, characters or token counts that the model needs, or the
-            pretrained encoder is missing or damaged.
+    Raises errors.UserError if the data lack audio, characters or token counts that the model needs, or if the
+    pretrained encoder is missing or damaged.
     """
     spec = task_spec.SPECS[settings.train.model]
     for info, data_dir in zip(infos, data_dirs):
@@ -128,9 +124,8 @@ def build_config(
     if spec.reads_audio and config.acoustic.encoder in pretrained_encoder.FAMILIES:
         config = _find_pretrained(config, data_dirs[0])
     config = tasks.complete(config)
-    if spec.reads_audio and config.acoustic.softmax != config_lib.FULL:
-        config = sort_tokens(config, infos, data_dirs)
-    return config
+    is_sampled = spec.reads_audio and config.acoustic.softmax != config_lib.FULL
+    return sort_tokens(config, infos, data_dirs) if is_sampled else config
 
 
 def sort_tokens(
@@ -138,8 +133,7 @@ def sort_tokens(
 ) -> experiment.ExperimentConfig:
     """Returns the settings with the tokens sorted by frequency, as --softmax=sampled and nce require.
 
-    Raises:
-        errors.UserError: a directory has no token counts, or the vocabulary is smaller than --num_sampled.
+    Raises errors.UserError if a directory lacks token counts or the vocabulary is smaller than --num_sampled.
     """
     for info, data_dir in zip(infos, data_dirs):
         if not info.token_counts:
@@ -167,8 +161,8 @@ def _find_pretrained(config, data_dir):
         if source and urls.is_remote(source):
             raise errors.UserError(
                 f"train: the weights for --trainable_blocks={acoustic.trainable_blocks} must be on a local "
-                f"disk, but --data_dir={source} is in an object store; pass --warm_start_from=WEIGHTS, the "
-                "directory that encode read, or --trainable_blocks=0"
+                f"disk, but --data_dir={source} is in an object store; pass --warm_start_from with the "
+                "directory of weights that encode read, or --trainable_blocks=0"
             )
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
     applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)

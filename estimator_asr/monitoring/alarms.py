@@ -80,7 +80,7 @@ def _is_blank(observed):
 
 
 def _is_mostly_right(observed):
-    """Returns True if hypotheses are empty, or so accurate that half of them cannot be equal by mistake."""
+    """Returns True if equal hypotheses need no alarm of their own: they are empty, or mostly right."""
     return _is_blank(observed) or observed.means().get(observed.training.error_rate, 0.0) < 0.5
 
 

@@ -84,7 +84,7 @@ class PredictionSamples:
         return self._decode(utterance, utterance.values[self._model.config.spec.labels[0]])
 
     def _decode(self, utterance, ids):
-        """Returns the tokens or characters of the ids; or the utterance's characters with the marks."""
+        """Returns the ids' tokens or characters; for mark ids, the utterance's characters with marks."""
         if not self._model.config.spec.writes_marks:
             return self._model.output_vocabulary.decode(map(int, ids))
         characters, _ = marks.split(utterance.values["transcript"].decode())

@@ -19,7 +19,7 @@ from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # time between updates of a bar's metrics; each update decodes a batch
-_MUCH_WAITING = 0.1  # fraction of time spent waiting above which a warning is logged; below 0.02 is normal
+_MUCH_WAITING = 0.1  # a larger fraction of time spent waiting raises a warning; less than 0.02 is normal
 _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that have been opened
 
 
@@ -97,7 +97,7 @@ class ProgressHook(estimator_api.SessionRunHook):
 
 @dataclasses.dataclass(eq=False)
 class DataWaitHook(estimator_api.SessionRunHook):
-    """A hook that writes the fraction of time that steps spend waiting for input; warns if it is large."""
+    """A hook that records the fraction of time that steps wait for input, and warns if it is large."""
 
     wait: tf.Tensor  # float64 [], seconds that the step waited (see step_time.time_input)
     step: tf.Tensor  # int64 [], number of previous steps

@@ -35,10 +35,8 @@ def choose(
 ) -> list[SampleUtterance]:
     """Returns up to `count` utterances that the model can use, namely those with the lowest hashes.
 
-    Reads only the split's first shard in each data directory; remote shards go through the cache.
-
-    Raises:
-        errors.UserError: a shard is missing or does not have the expected size.
+    Reads only the split's first shard in each data directory; remote shards go through the cache. Raises
+    errors.UserError if a shard is missing or does not have the expected size.
     """
     usable = (
         utterance
@@ -53,10 +51,7 @@ def choose(
 
 
 def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
-    """Returns an utterance's recording as a WAV file, or None if no recording is known.
-
-    If the recording cannot be read, logs the error and returns None.
-    """
+    """Returns an utterance's recording as a WAV file; None if it is unknown or cannot be read (logged)."""
     try:
         all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
         recording = all_recordings.get(utterance.utterance_id)

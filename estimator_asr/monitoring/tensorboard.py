@@ -60,7 +60,7 @@ def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator
             name = variable.name.split(":")[0]
             values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
             histograms += [_histogram(f"weights/{name}", variable), _histogram(f"gradients/{name}", values)]
-    # The summaries are in no graph collection, because collections are written every --save_summary_steps.
+    # The summaries are in no graph collection, because those are written every --save_summary_steps steps.
     merged = tf.compat.v1.summary.merge(histograms, collections=[])
     return estimator_api.SummarySaverHook(save_steps=steps, output_dir=model_dir, summary_op=merged)
 
@@ -83,10 +83,10 @@ class ProfileHook(estimator_api.SessionRunHook):
 
     def begin(self):
         self._is_recording = False
-        self._global_step = tf.compat.v1.train.get_global_step()
 
     def after_create_session(self, session, coord):
-        self._step = int(session.run(self._global_step)) + 1  # the next step, counted from 1
+        step = session.run(tf.compat.v1.train.get_global_step(session.graph))
+        self._step = int(step) + 1  # the next step, counted from 1
 
     def before_run(self, run_context):
         if self.first <= self._step <= self.last:

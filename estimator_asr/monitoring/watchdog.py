@@ -23,7 +23,7 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"
-# Number of observations per constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
+# Number of observations in constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
 _OBSERVATIONS_IN_PATIENCE = 10
 _NUM_SPANS = 3  # steps are kept for this many spans (TrainingFacts.span)
 _REPEAT_SPANS = 10  # an alarm is repeated after this many spans if its rule still applies
@@ -71,7 +71,7 @@ class Watchdog:
 
 @dataclasses.dataclass(eq=False)
 class WatchdogHook(estimator_api.SessionRunHook):
-    """A hook that gives the watchdog the loss of each step and, every steps_between steps, all metrics."""
+    """A hook that passes each step's loss, and all metrics every steps_between steps, to the watchdog."""
 
     watchdog: Watchdog
     number: tf.Tensor  # int64 [], number of previous steps

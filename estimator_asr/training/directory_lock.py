@@ -25,11 +25,8 @@ _OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9
 
 
 def check_usable(model_dir: str) -> None:
-    """Checks that training can use `model_dir` as its model directory.
-
-    Raises:
-        errors.UserError: `model_dir` is a file, or holds data, an export, or the best checkpoints of another
-            model directory.
+    """Raises errors.UserError if `model_dir` cannot be a model directory, because it is a file, or because it
+    holds data, an export, or the best checkpoints of another model directory.
     """
     if os.path.exists(model_dir) and not os.path.isdir(model_dir):
         raise errors.UserError(f"--model_dir: {model_dir} is a file, not a directory; choose another path")
@@ -46,19 +43,13 @@ def check_usable(model_dir: str) -> None:
 def lock_directory(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
     """Creates the directory if it is missing, and locks it against other training runs (see locks.exclusive).
 
-    Waits up to `wait_seconds` for another training run to end.
-
-    Raises:
-        errors.UserError: another training run still holds the lock; nothing was changed.
+    Raises errors.UserError if another training run still holds the lock after `wait_seconds`.
     """
     is_new = not os.path.isdir(model_dir)
     os.makedirs(model_dir, exist_ok=True)
     path = os.path.join(model_dir, _LOCK_FILE)
-    busy = (
-        f"--model_dir: another training run is using {model_dir}; "
-        "wait for it to end, or choose another directory"
-    )
-    with locks.exclusive(path, busy, wait_seconds):
+    busy = f"another training run is using {model_dir}; wait for it to end, or choose another directory"
+    with locks.exclusive(path, f"--model_dir: {busy}", wait_seconds):
         try:
             yield
         finally:
@@ -71,8 +62,8 @@ def lock_directory(model_dir: str, wait_seconds: float = 0.0) -> Iterator[None]:
 def clear_copies(model_dir: str, cluster: Optional[cluster_lib.Cluster]) -> Iterator[None]:
     """Removes the unused checkpoints of this worker, and of workers that do not belong to the cluster.
 
-    The checkpoints are removed on entry, because a killed process leaves checkpoints behind, and again on
-    exit. The cluster's other workers may still be running, so their checkpoints are kept.
+    They are removed on entry, because a killed process leaves its checkpoints behind, and again on exit. The
+    cluster's other workers may still be running, so their checkpoints are kept.
     """
     _remove_copies(model_dir, cluster)
     try:

@@ -45,8 +45,7 @@ def train(
     returns the observers of this training run.
 
     Raises:
-        errors.UserError: a split or shard is missing, the checkpoint does not fit the model, or an observer
-            found a problem.
+        errors.UserError: a split is missing, the checkpoint does not fit, or an observer found a problem.
         stopping.Terminated: SIGTERM was received; a checkpoint has been saved.
     """
     loop = Loop(model, infos, data_dirs, cluster)
@@ -83,7 +82,7 @@ class Loop:
         reason = self._find_reason(first_step)
         if reason is None or (self.has_dev and not evaluation.is_evaluated(path, first_step)):
             return False
-        logging.info("%s: %s; nothing to do", path, reason)
+        logging.info("%s: training %s; nothing to do", path, reason)
         return True
 
     def prepare(self, observers: Observers, termination: stopping.Termination) -> None:
@@ -190,7 +189,7 @@ class Loop:
             keep_checkpoint_max=config.keep_checkpoint_max,
             checkpoint_save_graph_def=False,  # TensorBoard reads the graph from the event file
             session_config=strategies.session_config(config),
-            # Evaluation uses one device, as replicas would drop a last batch with fewer rows than replicas.
+            # No strategy for evaluation: it would drop a last batch that has fewer rows than replicas.
             train_distribute=strategy,
         )
         build_hooks = [functools.partial(step_time.StepWatchHook, self.watch), *self.observers.build_hooks]

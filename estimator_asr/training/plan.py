@@ -55,11 +55,8 @@ def find_first_step(model: model_directory.ModelDirectory, is_writer: bool) -> i
     """Returns the step of the checkpoint to continue from; 0 if there is no checkpoint.
 
     Only the process that writes checkpoints (is_writer) moves damaged files away; the other workers find the
-    same checkpoint.
-
-    Raises:
-        errors.UserError: none of the checkpoints can be read, or the checkpoint belongs to another model or
-            lacks the optimizer state.
+    same checkpoint. Raises errors.UserError if no checkpoint can be read, or if the checkpoint belongs to
+    another model or lacks the optimizer state.
     """
     config, step = model.config, 0
     checkpoint = recovery.recover(model.path) if is_writer else recovery.find_checkpoint(model.path)[0]

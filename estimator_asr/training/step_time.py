@@ -23,7 +23,7 @@ FIRST_STEP_FACTOR = 3  # the first step may take this many times --max_step_minu
 EXIT_STALLED = os.EX_TEMPFAIL  # exit status 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # exit status 70
 POLL_SECONDS = 5.0
-SIGNAL_SECONDS = 40.0  # time for a step to end after SIGTERM or Ctrl-C
+SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C, the running step must end within this time
 _WORKER_SECONDS = 20.0  # a worker that is silent for longer counts as dead, unless a step ends
 # Stages that a replica goes through in a step, worded for use in a message.
 NOT_BEGUN = "has not begun the step"
@@ -92,7 +92,7 @@ class StepWatch:
     ):
         self._config, self._termination, self._peers = config, termination, cluster_lib.Peers(cluster, now)
         self._now, self._end = now, end or end_process
-        self._clock, self._is_first = Clock(now), True
+        self.clock, self._is_first = Clock(now), True  # times the running step; paused if no step is running
         self._ended = threading.Event()
         self.stages: dict[int, str] = {}  # stage of each replica of this process, keyed by replica number
 
@@ -103,29 +103,15 @@ class StepWatch:
     def __exit__(self, *_):
         self._ended.set()
 
-    @property
-    def seconds(self) -> Optional[float]:
-        """Duration of the running step so far, without pauses; None if no step is running."""
-        clock = self._clock
-        return clock.seconds if clock.is_running else None
-
     def begin_step(self, is_first: bool = False) -> None:
         """Starts timing a step; is_first is True for a session's first step, which includes compilation."""
-        self._is_first, self._clock = is_first, Clock(self._now)
-        self._clock.resume()
+        self._is_first, self.clock = is_first, Clock(self._now)
+        self.clock.resume()
 
     def end_step(self) -> None:
         """Records that all workers took part in the step that ended, and starts timing the next step."""
         self._peers.confirm()
         self.begin_step()
-
-    def resume(self) -> None:
-        """Continues timing a step that was paused."""
-        self._clock.resume()
-
-    def pause(self) -> None:
-        """Stops timing the step while a checkpoint is saved and evaluated, or because training ends."""
-        self._clock.pause()
 
     def _watch(self):
         while not self._ended.wait(POLL_SECONDS):
@@ -134,9 +120,9 @@ class StepWatch:
     def check(self) -> None:
         """Ends the process if the running step takes too long, or if another worker has died."""
         self._peers.ask()
-        seconds = self.seconds
-        if seconds is None or self._ended.is_set():
+        if not self.clock.is_running or self._ended.is_set():
             return
+        seconds = self.clock.seconds
         limit, factor = self._config.max_step_minutes, FIRST_STEP_FACTOR if self._is_first else 1
         dead = self._peers.find_dead(_WORKER_SECONDS)
         signal_number = self._termination.received_before(SIGNAL_SECONDS)
@@ -144,17 +130,18 @@ class StepWatch:
             reason = f"{' and '.join(dead)} died, so this worker ends too"
             self._end(EXIT_WORKER_DIED, f"{reason}; start all workers again; {_CONTINUES}")
         elif signal_number and seconds >= SIGNAL_SECONDS:
-            reason = f"train: the step did not end within {SIGNAL_SECONDS:.0f} s after signal {signal_number}"
-            reason += ", so no checkpoint was saved"
-            self._end(128 + signal_number, f"{reason}; {self._describe()}; {_CONTINUES}")
+            reason = f"within {SIGNAL_SECONDS:.0f} s after signal {signal_number}, so no checkpoint was saved"
+            self._end(128 + signal_number, self._describe(reason))
         elif seconds >= 60 * limit * factor:
-            reason = f"train: the step did not end within {seconds / 60:.1f} minutes"
-            reason += f" (limit: {f'{factor} times ' if factor > 1 else ''}--max_step_minutes={limit:g})"
-            self._end(EXIT_STALLED, f"{reason}; {self._describe()}; {_CONTINUES}")
+            text = f"{factor} times --max_step_minutes" if factor > 1 else "--max_step_minutes"
+            self._end(
+                EXIT_STALLED, self._describe(f"within {seconds / 60:.1f} minutes (limit: {text}={limit:g})")
+            )
 
-    def _describe(self):
+    def _describe(self, reason):
         stages = (f"replica {number} {stage}" for number, stage in sorted(self.stages.items()))
-        return ", ".join([*stages, *self._peers.describe_missing()])
+        places = ", ".join([*stages, *self._peers.describe_missing()])
+        return f"train: the step did not end {reason}; {places}; {_CONTINUES}"
 
 
 def end_process(code: int, sentence: str) -> None:
@@ -195,23 +182,24 @@ class StepWatchHook(estimator_api.SessionRunHook):
             saver.save = self._pause_before(saver.save)
 
     def _pause_before(self, save):
-        """Returns a function that pauses the watch and then calls `save`.
+        """Returns a function that pauses the clock and then calls `save`.
 
-        Saver hooks run before this hook could pause the watch, and workers have no listeners.
+        Saver hooks run before this hook could pause the clock, and workers have no listeners. The clock stays
+        paused during an evaluation, and when training ends.
         """
 
         def pause_and_save(*arguments, **options):
-            self.watch.pause()
+            self.watch.clock.pause()
             try:
                 return save(*arguments, **options)
             except Exception:  # a worker may have died; if so, TensorFlow retries forever
-                self.watch.resume()
+                self.watch.clock.resume()
                 raise
 
         return pause_and_save
 
     def before_run(self, run_context):
-        self.watch.resume()
+        self.watch.clock.resume()
         self.watch.stages.update(dict.fromkeys(self.watch.stages, BEGUN))
         return estimator_api.SessionRunArgs(self._marks)
 
@@ -219,4 +207,4 @@ class StepWatchHook(estimator_api.SessionRunHook):
         self.watch.end_step()
 
     def end(self, session):
-        self.watch.pause()
+        self.watch.clock.pause()

@@ -46,10 +46,7 @@ class Termination:
         self._writer.close()
 
     def received_before(self, seconds: float) -> int:
-        """Returns the signal's number if SIGTERM or SIGINT arrived at least `seconds` ago, otherwise 0.
-
-        May be called from any thread.
-        """
+        """Returns SIGTERM or SIGINT if it arrived at least `seconds` ago, else 0; any thread may ask."""
         with contextlib.suppress(OSError):  # no signal has arrived, or training has ended
             stops = [number for number in self._reader.recv(64) if number in (signal.SIGTERM, signal.SIGINT)]
             if stops and self._received is None:
@@ -58,7 +55,6 @@ class Termination:
         return number if time.monotonic() - received >= seconds else 0
 
     def raise_if_requested(self) -> None:
-        """Raises Terminated if SIGTERM was received."""
         if self.is_requested:
             raise Terminated
 
@@ -95,7 +91,7 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """The rule that decides when training ends. The reasons that it returns are parts of a sentence."""
+    """The rule that decides when training ends. The reasons that it returns complete "training ..."."""
 
     history: evaluation_log.History  # evaluations on dev
     patience: int  # number of evaluations without a new lowest error rate; 0 disables early stopping
@@ -104,7 +100,7 @@ class StopRule:
     def find_reason(self, step: int) -> Optional[str]:
         """Returns the reason why training ends at a global step, or None if training continues."""
         if step >= self.max_steps:
-            return f"already at step {step} of {self.max_steps}"
+            return f"is already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
         return f"stopped early at step {step}, {reason}" if reason else None
 

@@ -1,7 +1,5 @@
 """The program from the files of a bad batch to what it prints."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

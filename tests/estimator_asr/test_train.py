@@ -1,7 +1,5 @@
 """The training program: as a user runs it, and its refusals in process."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import fcntl
@@ -145,10 +143,7 @@ def test_training_continues_on_replicas_and_then_on_one_device(directory, stoppe
     assert last_step(directory / "lm") == step + 4
 
 
-SMALL = {
-    "acoustic": small_models.ACOUSTIC,
-    "watch": training_config.WatchConfig(try_worst_batch=False),
-}
+SMALL = {"acoustic": small_models.ACOUSTIC, "watch": training_config.WatchConfig(try_worst_batch=False)}
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """The training program with default flags on replicas under the collectives that GPUs get."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re
@@ -14,9 +12,7 @@ import pytest
 import small_records
 import tiny_flags
 
-SMALL = [
-    *(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1"),
-]
+SMALL = [*(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1")]
 DATA = {"acoustic": "speech", "language": "text"}
 # Three utterances per batch, and one or two in the last of an epoch, on two or four replicas.
 BATCH = {"acoustic": "--batch_frames=160", "language": "--batch_tokens=8"}
@@ -39,10 +35,7 @@ def command(directory, kind, name, *flags):
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * TIMEOUT_SECONDS)
-@pytest.mark.parametrize(
-    "kind, num_replicas, accumulation",
-    [("acoustic", 2, 2), ("language", 4, 1)],
-)
+@pytest.mark.parametrize("kind, num_replicas, accumulation", [("acoustic", 2, 2), ("language", 4, 1)])
 def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, num_replicas, accumulation):
     """Batch norm, watchdog, memory probe and summaries are on; replicas would draw other dropout."""
     flags = ["--acoustic_dropout=0", "--language_dropout=0", "--ngram_dropout=0", "--token_noise=0"]

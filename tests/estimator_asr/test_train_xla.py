@@ -1,7 +1,5 @@
 """The training program with --xla: the losses without it, and one compilation per shape of a batch."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -35,8 +35,7 @@ def check_sample(
 ) -> None:
     """Checks a sample of the labels that a model will learn; splits that the data lacks are skipped.
 
-    Raises:
-        errors.UserError: a label is wrong; the message names the shard and the utterance.
+    Raises errors.UserError if a label is wrong; the message names the shard and the utterance.
     """
     with splits_lib.explain_damage(data_dirs, " or ".join(splits)):
         for shards in _shards_by_directory(infos, data_dirs, splits):

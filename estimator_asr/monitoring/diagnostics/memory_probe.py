@@ -21,7 +21,7 @@ _COLLECTION = "memory_probe/"
 
 @dataclasses.dataclass(eq=False)
 class MemoryProbeHook(estimator_api.SessionRunHook):
-    """A hook that computes the largest batches' gradients; keeps the weights and the position in the data."""
+    """A hook that computes gradients for the largest batches, without changing weights or reading data."""
 
     features: dict[str, tf.Tensor]  # features that this replica's model_fn received
     labels: dict[str, tf.Tensor]
@@ -36,11 +36,8 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
         for name, tensor in (*self.features.items(), *self.labels.items()):
             tf.compat.v1.add_to_collection(_COLLECTION + name, tensor)
 
-    def begin(self):
-        self._global_step = tf.compat.v1.train.get_or_create_global_step()
-
     def after_create_session(self, session, coord):
-        if session.run(self._global_step) == self.first_step:
+        if session.run(tf.compat.v1.train.get_global_step(session.graph)) == self.first_step:
             probabilities = token_probabilities(self.model, self.source.unknown_fraction)
             for rows, length in choose_shapes(self.bucketing):
                 self._try(session, rows, length, probabilities)
@@ -56,13 +53,10 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
         try:
             session.run(self.fetch, feed)
         except tf.errors.ResourceExhaustedError:
-            raise errors.UserError(
-                f"train: a batch of {batch} does not fit in memory; set --{spec.batch_budget} below "
-                f"{rows * length}"
-            ) from None
-        logging.info(
-            f"largest batch ({batch}): {time.monotonic() - start:.1f} s including set-up, {_peak_memory()}"
-        )
+            limit = f"set --{spec.batch_budget} below {rows * length}"
+            raise errors.UserError(f"train: a batch of {batch} does not fit in memory; {limit}") from None
+        seconds = time.monotonic() - start
+        logging.info(f"largest batch ({batch}): {seconds:.1f} s including set-up, {_peak_memory()}")
 
 
 def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
@@ -100,16 +94,10 @@ def make_batch(
     rng = np.random.default_rng(0)
     # Utterances with audio get at most one token per two frames after subsampling by 4.
     num_tokens = min(source.max_tokens, -(-length // 8)) if source.num_bins else length
-    values = {
-        "num_frames": np.full(rows, length),
-        "num_tokens": np.full(rows, num_tokens),
-        "num_characters": np.full(rows, num_tokens),
-        "num_marks": np.full(rows, num_tokens),
-        "token_ids": np.zeros([rows, num_tokens]),
-        "character_ids": np.zeros([rows, num_tokens]),
-        "mark_ids": np.zeros([rows, num_tokens]),
-        "seed": np.zeros(2),
-    }
+    values = {"num_frames": np.full(rows, length), "seed": np.zeros(2)}
+    for name in ("token", "character", "mark"):
+        values[f"num_{name}s"] = np.full(rows, num_tokens)
+        values[f"{name}_ids"] = np.zeros([rows, num_tokens])
     if source.num_bins:
         values["fbank"] = rng.normal(size=[rows, length, source.num_bins])
         # Tokens alternate, because equal neighbours would need an extra frame between them.

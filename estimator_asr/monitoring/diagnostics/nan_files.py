@@ -57,8 +57,8 @@ def write(
 ) -> list[BatchRow]:
     """Writes a step's directory atomically, replacing any older one; returns the batch's utterances.
 
-    `path` comes from step_directory, `records` contains serialised records, and `save` is called with the
-    path prefix of the checkpoint to write.
+    `path` comes from step_directory, `records` are serialised, and `save` is called with the path prefix of
+    the checkpoint to write.
     """
     utterances = list_utterances(records)
     with directories.writing(path) as incomplete:
@@ -84,7 +84,7 @@ def list_utterances(records: Sequence[bytes]) -> list[BatchRow]:
 
 
 def to_json(value: float) -> float | str:
-    """Returns a value that JSON can store: the number itself, or a string if it is NaN or Inf."""
+    """Returns the value, or a string if it is NaN or Inf, which JSON cannot represent."""
     return float(value) if math.isfinite(value) else str(float(value))
 
 

@@ -23,7 +23,7 @@ _SHOWN_UTTERANCES = 3
 
 @dataclasses.dataclass(eq=False)
 class NanRecorderHook(estimator_api.SessionRunHook):
-    """A hook that writes MODEL_DIR/nan/step-N for a step with NaN or Inf; too many such steps end training.
+    """A hook that writes MODEL_DIR/nan/step-N for each step with NaN or Inf; too many of them end training.
 
     `tensors` contains "is_finite" (bool [], the same on all replicas), "number" (int64 [], the number of
     previous steps), "position" (int64 [2], features["seed"]), and "loss", "gradient_norm" and "learning_rate"
@@ -82,9 +82,8 @@ class NanRecorderHook(estimator_api.SessionRunHook):
         allowed = f" after --skip_bad_batches={self.max_skipped}" if self.max_skipped else ""
         replay = advice.command("estimator_asr.replay", nan_dir=path)
         return (
-            f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}to find the "
-            f"cause, run {replay}; to skip the batch and continue, pass "
-            f"--skip_bad_batches={len(self._steps)}"
+            f"{path}: {problem} at step {step}{allowed}; {self._common_utterances()}to find the cause, run "
+            f"{replay}; to skip the batch and continue, pass --skip_bad_batches={len(self._steps)}"
         )
 
     def _common_utterances(self):

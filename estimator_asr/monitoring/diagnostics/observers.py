@@ -49,12 +49,8 @@ class Training(NamedTuple):
     def observe(self, plan: plan_lib.TrainingPlan, clock: step_time.Clock) -> loop.Observers:
         """Checks a sample of the labels and returns the observers for this process.
 
-        Args:
-            plan: the training plan.
-            clock: counts the time spent in training steps, excluding evaluations.
-
-        Raises:
-            errors.UserError: a label in the sample is wrong.
+        `clock` counts the time spent in training steps, excluding evaluations. Raises errors.UserError if a
+        label in the sample is wrong.
         """
         label_checks.check_sample(self.infos, self.data_dirs, self.model)
         watch, display = self.model.config.watch, self.model.config.display
@@ -77,19 +73,23 @@ class Training(NamedTuple):
         if display.profile_steps:
             hooks.append(lambda step: tensorboard.ProfileHook(*display.profile_steps, self.event_dir))
         if any(evaluation.DEV_SPLIT in info.splits for info in self.infos):
-            evaluation_hooks.append(self._show_evaluation())
+            data = (self.infos, self.data_dirs, evaluation.DEV_SPLIT)
+            dev = splits.read_split(*data, self.model.config.spec).bucket(self.model.config.input)
+            evaluation_hooks.append(progress.EvaluationHook(evaluation.DEV_SPLIT, dev.batches_per_epoch))
             if display.show_utterances and (self.cluster is None or self.cluster.is_evaluator):
-                after_evaluation.append(self._build_samples().write)
+                from estimator_asr.monitoring import prediction_samples
+
+                after_evaluation.append(prediction_samples.PredictionSamples(self.model, *data).write)
         return loop.Observers(hooks, evaluation_hooks, after_evaluation, self._run())
 
     @contextlib.contextmanager
     def _run(self) -> Iterator[None]:
         """During training, explains wrong labels, keeps log lines above bars and fills the HPARAMS tab."""
-        explained = label_checks.explain_wrong_labels(self.infos, self.data_dirs, self.model)
-        hparams_tab = contextlib.nullcontext()
-        if self.is_writer:
-            hparams_tab = hparams.session(self.model.path, self.model.config)
-        with explained, progress.beside_log_lines(), hparams_tab:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(label_checks.explain_wrong_labels(self.infos, self.data_dirs, self.model))
+            stack.enter_context(progress.beside_log_lines())
+            if self.is_writer:
+                stack.enter_context(hparams.session(self.model.path, self.model.config))
             yield
 
     def _show_progress(self, plan, clock, step):
@@ -141,7 +141,7 @@ class Training(NamedTuple):
         )
 
     def _watch(self, plan, hooks, after_evaluation):
-        """Lets a watchdog observe the steps and the evaluations."""
+        """Adds the watchdog, which observes training steps and evaluations."""
         from estimator_asr.monitoring import observations, watchdog
 
         config = self.model.config
@@ -176,14 +176,3 @@ class Training(NamedTuple):
             num_replicas=replicas.num_replicas(),
             first_step=plan.first_step,
         )
-
-    def _show_evaluation(self):
-        source = splits.read_split(self.infos, self.data_dirs, evaluation.DEV_SPLIT, self.model.config.spec)
-        num_batches = source.bucket(self.model.config.input).batches_per_epoch
-        return progress.EvaluationHook(evaluation.DEV_SPLIT, num_batches)
-
-    def _build_samples(self):
-        from estimator_asr.monitoring import prediction_samples
-
-        split = evaluation.DEV_SPLIT
-        return prediction_samples.PredictionSamples(self.model, self.infos, self.data_dirs, split)

@@ -24,7 +24,7 @@ from estimator_asr.training.optimizer import schedules
 from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
-LOSS = 0.05  # a batch is memorised at a lower loss per label; its labels then have a probability of 95 %
+LOSS = 0.05  # below this loss per label, labels have a probability over 95 %, so the batch is memorised
 NUM_UTTERANCES = 10  # approximate number of utterances per batch
 SECONDS = 120.0  # time limit per batch, excluding the time to build the graph
 MAX_STEPS = 5000
@@ -55,10 +55,8 @@ def run_overfit_test(
     """Trains on the train split's first batches, for up to `seconds` per batch; returns a success message.
 
     config.watch.overfit_batches is the number of batches. Commands in messages add flags to train_command.
-
-    Raises:
-        errors.UserError: a shard cannot be read, a label is wrong, or the batches were not memorised within
-            the time limit; the message names the likely cause and the command to run next.
+    Raises errors.UserError if a shard cannot be read, a label is wrong, or the batches were not memorised in
+    time; the message names the likely cause and the command to run next.
     """
     split = splits.read_split(infos, data_dirs, "train", config.spec)
     simple = simplify(config, split)

@@ -85,7 +85,7 @@ def find_checkpoint(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
 
 
 def _repair(model_dir, checkpoint, faults):
-    """Repairs the state file, then moves damaged files: in this order, a kill in between does no harm."""
+    """Repairs the state file, then moves damaged files; in this order, a kill in between does no harm."""
     if checkpoint is None:
         start = "starts from step 0"
         os.remove(os.path.join(model_dir, checkpoints.STATE_FILE))

@@ -33,7 +33,7 @@ class Cluster:
     """The processes that train together, and the rank of this process among them."""
 
     workers: tuple[str, ...]  # host:port of each worker, starting with the chief
-    evaluator: Optional[str]  # its host:port, to which nothing connects; None if not listed
+    evaluator: Optional[str]  # host:port of the evaluator, to which nothing connects; None if not listed
     rank: Optional[int]  # index of this process in workers; None for the evaluator
 
     @property
@@ -70,8 +70,7 @@ class Cluster:
 def read_tf_config(environment: Mapping[str, str] = os.environ) -> Optional[Cluster]:
     """Returns the cluster that TF_CONFIG describes, or None if this process trains alone.
 
-    Raises:
-        errors.UserError: TF_CONFIG is not valid JSON, or its cluster or task is not supported.
+    Raises errors.UserError if TF_CONFIG is not valid JSON, or its cluster or task is not supported.
     """
     text = environment.get(VARIABLE, "").strip()
     cluster = parse_tf_config(text) if text else None

@@ -38,9 +38,8 @@ _REWRITES = {
 def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluster_lib.Cluster]) -> None:
     """Checks that the settings are consistent and that this machine supports them; warns about XLA on a CPU.
 
-    Raises:
-        errors.UserError: two settings contradict each other, or the precision needs different hardware or
-            a different TensorFlow setting.
+    Raises errors.UserError if two settings contradict each other, or the precision needs different hardware
+    or a different TensorFlow setting.
     """
     gpus = _gpus()
     if config.precision == "float16" and not gpus:
@@ -59,8 +58,8 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
         )
     if cluster and cluster.shares_host and gpus and os.environ.get(_MEMORY_GROWTH) != "true":
         logging.warning(
-            "TF_CONFIG: the evaluator runs on the same machine as a worker, and both would take all memory "
-            "of the GPUs that they see; start the evaluator with CUDA_VISIBLE_DEVICES=, or start both with "
+            "TF_CONFIG: the evaluator runs on the same machine as a worker, and each of them would allocate "
+            "all the memory of the GPUs; start the evaluator with CUDA_VISIBLE_DEVICES=, or start both with "
             f"{_MEMORY_GROWTH}=true"
         )
     if config.xla and not gpus:
@@ -147,16 +146,14 @@ def build_strategy(
     """Returns the distribution strategy; None for a single device or for a cluster's evaluator.
 
     A cluster uses MultiWorkerMirroredStrategy, which reads TF_CONFIG; several GPUs or CPU replicas use
-    MirroredStrategy. Must be called before any other TensorFlow operation runs.
-
-    Raises:
-        errors.UserError: this worker's port is in use.
+    MirroredStrategy. Must be called before any other TensorFlow operation runs. Raises errors.UserError if
+    this worker's port is in use.
     """
-    kinds = tf.distribute.experimental.CommunicationImplementation
     if cluster and cluster.is_evaluator:
         return None
     if cluster:
         cluster_lib.check_port(cluster)
+        kinds = tf.distribute.experimental.CommunicationImplementation
         # The v1 class is used because the v2 class needs eager execution.
         create = tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
         return create(kinds.NCCL if _gpus() else kinds.RING)
@@ -168,8 +165,8 @@ def build_strategy(
 def mirror(devices: list[str]) -> tf.distribute.MirroredStrategy:
     """Returns a strategy with one replica per device that sums gradients with ring collectives, without NCCL.
 
-    In graph mode, TensorFlow's default on CPUs is to copy everything to one device and add it up there. GPUs
-    use collectives, so CPU replicas must use them too in order to reveal what would hang or fail on GPUs.
+    By default, in graph mode on CPUs, TensorFlow copies all gradients to one device and adds them there. GPUs
+    use collectives, so CPU replicas use them too, to reveal code that would hang or fail on GPUs.
     """
     from tensorflow.python.distribute import cross_device_ops
 

@@ -108,7 +108,7 @@ def _build_sum(variable, gradient):
 
 
 class _DenseSum:
-    """A running sum of tensors that have the same shape."""
+    """A running sum of tensors with the same shape."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)

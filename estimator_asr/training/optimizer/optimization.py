@@ -48,7 +48,7 @@ class TrainingUpdate(NamedTuple):
 def build_optimizer(
     config: training_config.OptimizerConfig, learning_rate: tf.Tensor, **rates: skippable.RateOf
 ) -> skippable.Optimizer:
-    """Returns the optimizer that the config selects; `rate_of` gives factors of the learning rate."""
+    """Returns the optimizer that the config selects; `rates` may contain rate_of (see skippable.RateOf)."""
     if config.optimizer == "adam":
         betas = config.adam_beta1, config.adam_beta2
         return skippable.Adam(learning_rate, *betas, config.adam_epsilon, **rates)
@@ -69,7 +69,6 @@ class LossScale:
             self._scale = replicas.get_variable("scale", [], INITIAL_SCALE)
             self._good_updates = replicas.get_variable("good_updates", [])
         self.value = tf.identity(self._scale)  # float32 []
-        self._count = tf.identity(self._good_updates)
 
     def is_overflow(self, is_loss_finite: tf.Tensor, is_gradient_finite: tf.Tensor) -> tf.Tensor:
         """Returns bool [], true if only the gradient is non-finite and the scale can still be reduced."""
@@ -77,7 +76,7 @@ class LossScale:
 
     def update(self, is_overflow: tf.Tensor, is_finite: tf.Tensor) -> tf.Operation:
         """Halves, doubles or keeps the scale; if both arguments (bool []) are false, nothing changes."""
-        count = tf.where(is_overflow, 0.0, self._count + tf.cast(is_finite, tf.float32))
+        count = tf.where(is_overflow, 0.0, self._good_updates + tf.cast(is_finite, tf.float32))
         is_full = count >= GROWTH_UPDATES
         doubled = tf.where(tf.math.is_finite(self.value * FACTOR), self.value * FACTOR, self.value)
         scale = tf.where(is_full, doubled, self.value)
@@ -87,7 +86,7 @@ class LossScale:
 
 @dataclasses.dataclass(frozen=True)
 class Minimizer:
-    """An optimizer, plus what else is needed to minimise a loss that is averaged over the replicas."""
+    """An optimizer that minimises a loss averaged over the replicas, with clipping and loss scaling."""
 
     optimizer: skippable.Optimizer
     clip_norm: float  # maximum global norm of the gradients; 0 disables clipping
@@ -100,10 +99,7 @@ class Minimizer:
         return {"loss-scale": self.scale.value} if self.scale else {}
 
     def minimize(self, loss: tf.Tensor) -> TrainingUpdate:
-        """Builds the operation that updates the weights and batch norm's moving averages.
-
-        `loss` is this replica's loss, float32 [].
-        """
+        """Returns the update of the weights and batch norm's averages for this replica's loss, float32 []."""
         gradients, variables = self.compute_gradients(loss)
         *gradients, total = sum_over_replicas([*gradients, loss])
         number = tf.identity(self.global_step)

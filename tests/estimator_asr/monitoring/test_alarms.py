@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import random
 import shlex
@@ -15,13 +13,11 @@ TRAINING = alarm_cases.TRAINING
 repeat = alarm_cases.repeat
 BLANK = {"blank-fraction": 1.0, "length-ratio": 0.0, "repeated-fraction": 1.0}
 HEALTHY = {
-    "blank-fraction": 0.75,
-    "length-ratio": 0.95,
-    "repeated-fraction": 0.02,
-    "gradient-zero-fraction": 0.01,
-    "too-long-fraction": 0.0,
+    **{"blank-fraction": 0.75, "length-ratio": 0.95, "repeated-fraction": 0.02},
+    **{"gradient-zero-fraction": 0.01, "too-long-fraction": 0.0},
 }
-# Kind, a metric at its threshold, one on the healthy side, and the step before which it is ignored.
+EQUAL_LOSSES = observations.ObservedStep(20, {}, (3.25,) * 20)
+# Kind of alarm; a metric at its threshold, and just below; last step at which the metric is ignored.
 THRESHOLDS = [
     ("all-blank", {"blank-fraction": 0.99}, {"blank-fraction": 0.989}, TRAINING.settled_step),
     ("repeated", {"repeated-fraction": 0.5}, {"repeated-fraction": 0.49}, TRAINING.settled_step),
@@ -34,7 +30,7 @@ THRESHOLDS = [
 
 
 def raised(steps, training=TRAINING):
-    """Returns the sentences that training steps raise, by kind."""
+    """Returns the sentences of the alarms that training steps raise, keyed by kind."""
     return check(alarms.STEP_ALARMS, observations.Observations(training, steps))
 
 
@@ -48,9 +44,7 @@ def check(kinds, observed):
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", THRESHOLDS)
-def test_an_alarm_is_raised_at_its_threshold_if_all_of_the_last_observations_are_beyond_it(
-    kind, bad, good, begin
-):
+def test_an_alarm_is_raised_if_all_of_the_last_observations_reach_its_threshold(kind, bad, good, begin):
     rows = repeat({**HEALTHY, **bad}, count=3 if begin < 0 else 5)
     healthy = repeat({**HEALTHY, **good})
     assert list(raised(rows)) == [kind]
@@ -83,17 +77,15 @@ def test_metrics_together_raise_at_most_one_alarm(metrics, options, kinds):
 
 
 def test_twenty_equal_losses_are_an_alarm():
-    same = observations.ObservedStep(20, {}, (3.25,) * 20)
-    assert list(raised([same])) == ["constant-loss"]
-    assert raised([same._replace(losses=(3.25,) * 19)]) == {}
-    assert raised([same._replace(losses=(*(3.25,) * 19, 3.2500001))]) == {}
-    assert list(raised([observations.ObservedStep(step, {}, (3.25,)) for step in range(20)])) == [
-        "constant-loss"
-    ]
+    one_each = [EQUAL_LOSSES._replace(number=step, losses=(3.25,)) for step in range(20)]
+    for steps in ([EQUAL_LOSSES], one_each):
+        assert list(raised(steps)) == ["constant-loss"]
+    for losses in ((3.25,) * 19, (*(3.25,) * 19, 3.2500001)):
+        assert raised([EQUAL_LOSSES._replace(losses=losses)]) == {}
 
 
 def curve(loss_at, *, steps=2000, noise=0.15, seed=1, **metrics):
-    """Returns observations 50 steps apart of a loss with the noise that batches have."""
+    """Returns observations, 50 steps apart, of a loss that is as noisy as the losses of real batches."""
     samples, rows = random.Random(seed), []
     metrics = {**HEALTHY, "token-error-rate": 0.8, "learning-rate": 0.001, **metrics}
     for end in range(50, steps + 1, 50):
@@ -104,10 +96,8 @@ def curve(loss_at, *, steps=2000, noise=0.15, seed=1, **metrics):
 
 def first_alarm(rows):
     """Adds observations one by one; returns the step of the first alarm, or None."""
-    for count in range(1, len(rows) + 1):
-        if raised(rows[max(0, count - 30) : count]):
-            return rows[count - 1].number
-    return None
+    counts = range(1, len(rows) + 1)
+    return next((rows[n - 1].number for n in counts if raised(rows[max(0, n - 30) : n])), None)
 
 
 def test_a_flat_loss_is_an_alarm_after_warm_up_and_twice_the_patience():
@@ -117,7 +107,7 @@ def test_a_flat_loss_is_an_alarm_after_warm_up_and_twice_the_patience():
 
 
 def test_a_loss_that_falls_slowly_within_its_noise_is_no_alarm():
-    """Three percent in 500 steps, with batches that differ by 15 %."""
+    """The loss falls by 3 % in 500 steps, while the losses of batches differ by 15 %."""
     fall = [curve(lambda step: 5.0 * 0.97 ** (step / 500), seed=seed) for seed in range(10)]
     assert [first_alarm(rows) for rows in fall] == [None] * 10
 
@@ -143,21 +133,22 @@ def test_a_flat_loss_of_a_finished_or_all_blank_model_is_no_alarm(metrics):
     assert first_alarm(curve(lambda step: 0.4, **metrics)) is None
 
 
+SHORT = TRAINING._replace(warmup_steps=80, max_steps=800)
+
+
 @pytest.mark.parametrize("patience", [100, 200, 500])
 def test_a_real_healthy_training_raises_no_alarm(patience):
-    training = TRAINING._replace(
-        warmup_steps=80, max_steps=800, peak_rate=healthy_training.LEARNING_RATE, constant_loss_steps=patience
-    )
+    rate = healthy_training.LEARNING_RATE
+    training = SHORT._replace(peak_rate=rate, constant_loss_steps=patience)
     rows = healthy_training.make_steps()
     for count in range(1, len(rows) + 1):
         assert raised(rows[:count], training) == {}, rows[count - 1].number
 
 
 def test_a_training_that_stays_all_blank_raises_an_alarm():
-    training = TRAINING._replace(warmup_steps=80, max_steps=800, constant_loss_steps=200)
     rows = healthy_training.make_steps()
     stuck = [*rows[:7], *(row._replace(metrics=rows[0].metrics) for row in rows[7:])]
-    assert "all-blank" in raised(stuck[:30], training)
+    assert "all-blank" in raised(stuck[:30], SHORT._replace(constant_loss_steps=200))
 
 
 def gaps(train, dev, forced=1.0, steps=(8000, 8500)):
@@ -173,7 +164,7 @@ def gaps(train, dev, forced=1.0, steps=(8000, 8500)):
         (0.2, 0.5, ["dev-gap"]),
         (0.21, 0.9, []),  # training is not good yet
         (0.2, 0.49, []),
-        (0.02, 0.12, []),  # an honest difference between speakers
+        (0.02, 0.12, []),  # a normal difference between speakers
         (0.02, 0.01, []),
         (None, 0.9, []),
     ],
@@ -239,14 +230,13 @@ def test_empty_hypotheses_on_dev_are_an_alarm_once_they_should_not_be():
     assert on_dev(late, length_ratio=0.01)
     assert on_dev(late, length_ratio=0.011) == {}
     assert on_dev(late - 1, length_ratio=0.0) == {}
-    assert on_dev(late, character_error_rate=1.0) == {}  # of text
+    assert on_dev(late, character_error_rate=1.0) == {}  # a language model has no length ratio
 
 
 @pytest.mark.long
 def test_every_sentence_ends_with_a_command_that_its_program_accepts():
     cases = [repeat({**HEALTHY, **bad}) for _, bad, _, _ in THRESHOLDS]
-    cases += [[observations.ObservedStep(20, {}, (3.25,) * 20)], curve(lambda step: 5.0)]
-    cases += [curve(lambda step: 5.0 if step < 700 else 4.0)]
+    cases += [[EQUAL_LOSSES], curve(lambda step: 5.0), curve(lambda step: 5.0 if step < 700 else 4.0)]
     said = {kind: sentence for steps in cases for kind, sentence in raised(steps).items()}
     said.update(gaps(0.1, 0.9, 0.1))
     said.update(on_dev(8000, length_ratio=0.0, avg_loss=math.nan))
@@ -262,8 +252,6 @@ def test_every_sentence_ends_with_a_command_that_its_program_accepts():
 
 
 FIRST_DAY = TRAINING._replace(steps_per_epoch=12.0, num_utterances=34, hours=0.0418, max_steps=36)
-
-
 LITTLE = (
     "likely cause: the model has seen too little data (500.0 epochs of 34 utterances, 0.04 hours), so train "
     "on more data "
@@ -271,7 +259,7 @@ LITTLE = (
 
 
 def test_too_little_data_is_named_in_alarms_on_hypotheses_and_losses_but_not_on_faulty_data():
-    """6000 steps of 12 steps per epoch; only the causes that more data would not remove stand alone."""
+    """Step 6000 is in epoch 500. Alarms that more data would not prevent do not mention the amount of data."""
     kinds = {"all-blank": BLANK}
     kinds.update({kind: {**HEALTHY, **bad} for kind, bad, _, _ in THRESHOLDS if kind != "all-blank"})
     said = {kind: raised(repeat(bad), FIRST_DAY)[kind] for kind, bad in kinds.items()}
@@ -281,11 +269,7 @@ def test_too_little_data_is_named_in_alarms_on_hypotheses_and_losses_but_not_on_
     flat = raised(repeat(HEALTHY, count=30, last_step=6000), FIRST_DAY)
     assert [LITTLE in flat[kind] for kind in flat] == [True] and "loss" in next(iter(flat))
     dev = {"token-error-rate": 0.9, "teacher-forced-error-rate": 0.1, "length-ratio": 0.0}
-    pairs = [({"token-error-rate": 0.1}, dev)] * 2
-    gap = [observations.DevEvaluation(6000, *pair) for pair in pairs]
-    on_dev = check(alarms.DEV_ALARMS, observations.Observations(FIRST_DAY, evaluations=gap))
-    assert {kind: LITTLE in sentence for kind, sentence in on_dev.items()} == {
-        "dev-empty": True,
-        "decoding-gap": True,
-        "dev-gap": True,
-    }
+    gap = [observations.DevEvaluation(6000, {"token-error-rate": 0.1}, dev)] * 2
+    found = check(alarms.DEV_ALARMS, observations.Observations(FIRST_DAY, evaluations=gap))
+    assert found.keys() == {"dev-empty", "decoding-gap", "dev-gap"}
+    assert all(LITTLE in sentence for sentence in found.values())

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import event_files
@@ -22,11 +20,10 @@ def make_config(tmp_path, model="acoustic", **optimizer):
 
 
 def read(path):
-    """Tag to the content of each HParams summary of a directory's event files, which must be one."""
-    found = {}
-    for _, value in event_files.read_values(path):
-        assert value.tag not in found
-        found[value.tag] = value.metadata.plugin_data.content
+    """Returns the content of the HParams summaries in a directory, keyed by tag; each tag must be unique."""
+    values = [value for _, value in event_files.read_values(path)]
+    found = {value.tag: value.metadata.plugin_data.content for value in values}
+    assert len(found) == len(values)
     return found
 
 
@@ -46,11 +43,11 @@ def test_settings_are_flattened_by_flag_name(tmp_path):
     assert flat["encoder"] == "conformer" and flat["encoder_layers"] == 6.0 and flat["spec_augment"] is True
     assert flat["decay_boundary_epochs"] == "2,3.5" and flat["train_steps"] == 9.0 and flat["seed"] == 1.0
     assert "train_epochs" not in flat  # not set
-    assert "language_layers" not in flat  # the other model's
-    assert "progress_seconds" not in flat and "save_checkpoints_steps" not in flat  # nothing depends on them
+    assert "language_layers" not in flat  # a setting of the other model
+    assert "progress_seconds" not in flat and "save_checkpoints_steps" not in flat  # do not affect the model
 
 
-def test_columns_are_those_of_all_models_with_the_error_rate_first(tmp_path):
+def test_the_tab_has_the_columns_of_all_models_with_the_error_rate_first(tmp_path):
     with hparams.session(str(tmp_path), make_config(tmp_path, model="language")):
         found = metadata.parse_experiment_plugin_data(read(tmp_path)[metadata.EXPERIMENT_TAG])
     columns = {info.name: info for info in found.hparam_infos}
@@ -59,12 +56,9 @@ def test_columns_are_those_of_all_models_with_the_error_rate_first(tmp_path):
     assert columns["spec_augment"].type == api_pb2.DATA_TYPE_BOOL
     assert columns["train_steps"].type == api_pb2.DATA_TYPE_FLOAT64
     assert columns["language_units"].differs and not columns["encoder_units"].differs
-    assert [(info.name.group, info.name.tag) for info in found.metric_infos] == [
-        ("eval", "character-error-rate"),
-        ("eval", "avg-loss"),
-        ("eval", "token-error-rate"),
-        ("eval", "mark-error-rate"),
-    ]
+    tags = ["character-error-rate", "avg-loss", "token-error-rate", "mark-error-rate"]
+    names = [(info.name.group, info.name.tag) for info in found.metric_infos]
+    assert names == [("eval", tag) for tag in tags]
 
 
 def test_a_run_is_running_then_finished(tmp_path):
@@ -84,7 +78,7 @@ def test_an_error_is_a_failure_and_sigterm_is_not(tmp_path, error, status):
 
 def test_a_continued_run_shows_the_settings_of_its_last_start(tmp_path, monkeypatch):
     seconds = iter(range(100))
-    monkeypatch.setattr(hparams.time, "time", lambda: 1.7e9 + next(seconds))  # a file name for each
+    monkeypatch.setattr(hparams.time, "time", lambda: 1.7e9 + next(seconds))  # so each file has its own name
     first = make_config(tmp_path, learning_rate=0.5)
     second = dataclasses.replace(first, optimizer=training_config.OptimizerConfig(learning_rate=0.25))
     for settings in (first, second):
@@ -92,5 +86,4 @@ def test_a_continued_run_shows_the_settings_of_its_last_start(tmp_path, monkeypa
             assert read_start(tmp_path)["learning_rate"].number_value == settings.optimizer.learning_rate
             assert metadata.SESSION_END_INFO_TAG not in read(tmp_path)
     assert read_status(tmp_path) == api_pb2.STATUS_SUCCESS
-    assert len([path for path in tmp_path.iterdir() if path.name.startswith("events.")]) == 1
-    assert sorted(path.name for path in tmp_path.iterdir() if "incomplete" in path.name) == []
+    assert len(list(tmp_path.glob("events.*"))) == 1 and not list(tmp_path.glob("*incomplete*"))

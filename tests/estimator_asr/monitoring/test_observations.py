@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import shlex
 
 import alarm_cases
@@ -26,16 +24,14 @@ def test_means_are_of_the_last_five_and_of_the_metrics_that_all_have():
 
 
 def test_windows_are_as_short_as_the_number_of_losses_allows():
-    steps = [
-        observations.ObservedStep(step, {}, (loss, loss)) for step, loss in ((2, 1.0), (4, 3.0), (6, 5.0))
-    ]
-    assert observations.window_means(steps, 4) == [(4, 2.0), (6, 4.0)]
-    assert observations.window_means(steps, 3) == [(4, 2.0), (6, 4.0)]
-    assert observations.window_means(steps, 5) == [(6, 3.0)]
-    assert observations.window_means(steps, 7) == []
+    pairs = ((2, 1.0), (4, 3.0), (6, 5.0))
+    steps = [observations.ObservedStep(step, {}, (loss, loss)) for step, loss in pairs]
+    for num_losses in (3, 4):
+        assert observations.window_means(steps, num_losses) == [(4, 2.0), (6, 4.0)]
+    assert observations.window_means(steps, 5) == [(6, 3.0)] and observations.window_means(steps, 7) == []
 
 
-def test_patience_grows_with_the_flag_but_ends_within_the_training():
+def test_settled_step_late_step_and_span_fit_into_short_trainings():
     long = alarm_cases.TRAINING._replace(max_steps=100000)
     assert (long.settled_step, long.late_step, long.span) == (2100, 5100, 5000)
     short = long._replace(max_steps=900)
@@ -71,9 +67,7 @@ def test_fewer_than_5000_utterances_within_ten_epochs_are_too_little_data():
 
 def test_the_epochs_seen_count_to_the_newest_step_or_evaluation():
     training = alarm_cases.TRAINING._replace(num_utterances=500)
-    step, evaluation = observations.ObservedStep(9, {}), observations.DevEvaluation(10, {}, {})
-    assert (
-        "9.0 epochs of 500"
-        in observations.Observations(training, [observations.ObservedStep(3, {}), step]).little
-    )
-    assert observations.Observations(training, [step], [evaluation]).little == ""
+    steps = [observations.ObservedStep(number, {}) for number in (3, 9)]
+    assert "9.0 epochs of 500" in observations.Observations(training, steps).little
+    evaluation = observations.DevEvaluation(10, {}, {})
+    assert observations.Observations(training, steps, [evaluation]).little == ""

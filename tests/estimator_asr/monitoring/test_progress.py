@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -21,7 +19,7 @@ PROGRAM = paths.script("terminal_training.py")
 
 
 class Session:
-    """Runs steps by hand, as MonitoredSession would, from step 40 on."""
+    """Calls a ProgressHook as MonitoredSession would, from step 40 on."""
 
     def __init__(self, monkeypatch, **options):
         self.now, self.step = 100.0, 40
@@ -55,7 +53,7 @@ def test_a_line_shows_step_loss_error_rate_speed_and_time_left(monkeypatch, log)
     session = Session(monkeypatch)
     for index in range(6):
         session.run_step(2.0, loss=float(index))
-    # Six steps of 2 s: the mean loss of 0 .. 5, and two replicas of 500 frames each in 2 s.
+    # The steps took 2 s each; the loss is the mean of 0 to 5, and two replicas read 500 frames each per step.
     line = "step 46 of 60  loss 2.500  error rate 25.0 %  0.50 steps/s  500 frames/s  left 00:28"
     assert log == ["parameters: 1,234,567", line]
 
@@ -69,12 +67,12 @@ def test_evaluation_time_counts_for_time_left_but_not_for_speed(monkeypatch, log
     session = Session(monkeypatch)
     for evaluation in (0.0, 90.0, 0.0):
         session.run_step(5.0, evaluation=evaluation)
-    # Three steps of 5 s are the speed; three steps in 105 s predict the time of the other 17.
+    # The speed is three steps in 15 s. The time left is 17 steps at the pace of three steps in 105 s.
     assert "0.20 steps/s" in log[-1] and log[-1].endswith("left 09:55")
 
 
 def test_with_gradient_accumulation_no_step_after_the_last_one_is_shown(monkeypatch, log):
-    """Three batches per step; after the last update one more batch runs before training ends."""
+    """A step has three batches; after the last update, one more batch runs before training ends."""
     session = Session(monkeypatch, max_steps=42)
     for is_update in (False, False, True, False, False, True, False):
         session.run_step(2.0, is_update=is_update)
@@ -93,11 +91,11 @@ def test_a_terminal_gets_a_bar(monkeypatch, capsys, log):
 
 
 class Screen:
-    """The content of a terminal after some output: the control characters of tqdm, no wrapping."""
+    """A terminal that understands the control characters of tqdm, but does not wrap lines."""
 
     def __init__(self):
         self.lines, self.row, self.column = [""], 0, 0
-        self.seen = []  # every line that was ever shown
+        self.seen = []  # all lines that were ever shown
 
     def write(self, text):
         while text:
@@ -116,7 +114,7 @@ class Screen:
 
 
 def run_in_terminal():
-    """Runs the program with a terminal of 100 columns as its standard error; returns the exit code too."""
+    """Runs PROGRAM with a terminal of 100 columns as its standard error; returns the Screen and exit code."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
     environment = {**os.environ, "PYTHONPATH": paths.PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -154,18 +152,11 @@ def test_without_a_terminal_evaluation_is_quiet(capsys):
 
 
 class Waiting:
-    """Steps of one second by hand, of which some is waiting."""
+    """Calls a DataWaitHook for steps of one second; in each step, some time is spent waiting."""
 
-    def __init__(self, path, every_steps=2):
+    def __init__(self, path):
         self.seconds, self.step = 0.0, 0
-        self.hook = progress.DataWaitHook(
-            "wait",
-            "step",
-            every_steps=every_steps,
-            event_dir=str(path),
-            clock=self,
-            doctor_command="DOCTOR",
-        )
+        self.hook = progress.DataWaitHook("wait", "step", 2, str(path), self, "DOCTOR")
         self.hook.begin()
         self.hook.after_create_session(None, None)
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 
 import matplotlib.image
@@ -52,10 +50,10 @@ def test_labels_are_drawn_at_their_aligned_times():
     plain = draw(spans=[], names=["", ""])
     columns = np.flatnonzero((np.abs(marked - plain) > 0.05).any(axis=(0, 2)))
     gaps = np.flatnonzero(np.diff(columns) > 1)
-    assert len(gaps) == 1  # two stripes: the first fifth of the second, and the last
+    assert len(gaps) == 1  # there are two stripes: the first and the last fifth of the second
     first, last = columns[: gaps[0] + 1], columns[gaps[0] + 1 :]
     assert abs(len(first) - len(last)) <= 2
-    # Edges are rounded to pixels: one in the width counts four times, and one in the distance once.
+    # Edges are rounded to pixels; an error of one pixel in the width counts four times.
     assert abs((last[0] - first[0]) - 4 * len(first)) <= 5
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import io
 import pathlib
@@ -21,32 +19,30 @@ def make_data(tmp_path, name="data", **options):
     return small_records.make_data(path, [("train", 2), ("dev", 20)], num_shards=1, **options), path
 
 
-def choose(infos, data_dirs, split, spec, count):
-    return sample_utterances.choose(infos, data_dirs, split, spec, count, shard_cache.ShardCache())
+def choose(*data, count=4, split="dev", spec=task_spec.ACOUSTIC):
+    """Chooses from (info, directory) pairs."""
+    return sample_utterances.choose(*zip(*data), split, spec, count, shard_cache.ShardCache())
 
 
 def test_the_same_few_are_chosen_whatever_the_order_of_the_directories(tmp_path):
     one, two = make_data(tmp_path, "one"), make_data(tmp_path, "two")
-    chosen = choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 4)
-    hashes = [hashlib.sha256(each.utterance_id.encode()).hexdigest() for each in chosen]
-    assert hashes == sorted(hashlib.sha256(f"dev{i:03d}".encode()).hexdigest() for i in range(20))[:4]
-    both = choose([one[0], two[0]], [one[1], two[1]], "dev", task_spec.ACOUSTIC, 4)
-    assert [each.utterance_id for each in both][::2] == [each.utterance_id for each in chosen][:2]
-    assert len(choose([one[0]], [one[1]], "dev", task_spec.ACOUSTIC, 99)) == 20
+    chosen = [each.utterance_id for each in choose(one)]
+    names = (f"dev{i:03d}" for i in range(20))
+    assert chosen == sorted(names, key=lambda name: hashlib.sha256(name.encode()).hexdigest())[:4]
+    assert [each.utterance_id for each in choose(one, two)][::2] == chosen[:2]
+    assert len(choose(one, count=99)) == 20
 
 
 def test_a_wordless_copy_is_not_a_sample(tmp_path):
     def change(record):
         return small_records.without_words(record) if record.utterance_id < "dev015" else record
 
-    info, path = make_data(tmp_path, change=change)
-    chosen = choose([info], [path], "dev", task_spec.ACOUSTIC, 99)
+    chosen = choose(make_data(tmp_path, change=change), count=99)
     assert sorted(each.utterance_id for each in chosen) == [f"dev{i:03d}" for i in range(15, 20)]
 
 
 def test_a_sample_has_the_values_of_its_record(tmp_path):
-    info, path = make_data(tmp_path)
-    (first, *_) = choose([info], [path], "dev", task_spec.ACOUSTIC, 1)
+    (first,) = choose(make_data(tmp_path), count=1)
     records = small_records.make_records("dev", 20)
     record = next(each for each in records if each.utterance_id == first.utterance_id)
     assert first.values["token_ids"].tolist() == record.token_ids
@@ -55,19 +51,17 @@ def test_a_sample_has_the_values_of_its_record(tmp_path):
 
 
 def test_the_language_model_reads_text(tmp_path):
-    info, path = make_data(tmp_path, with_audio=False)
-    (first,) = choose([info], [path], "dev", task_spec.LANGUAGE, 1)
+    (first,) = choose(make_data(tmp_path, with_audio=False), count=1, spec=task_spec.LANGUAGE)
     assert "fbank" not in first.values
     assert first.values["num_characters"] == first.values["num_tokens"] > 0
 
 
 def test_data_without_the_split_has_no_samples(tmp_path):
-    info, path = make_data(tmp_path)
-    assert choose([info], [path], "test", task_spec.ACOUSTIC, 4) == []
+    assert choose(make_data(tmp_path), split="test") == []
 
 
 def write_recording(tmp_path, audio):
-    """An utterance of 0.5 s on the second channel of a recording, from 1 s on."""
+    """Returns an utterance that is 0.5 s of a recording's second channel, starting at 1 s."""
     utterance = manifest.Utterance("u", str(audio), "s", "你", "ni3", "dev", 1.0, 0.5, 1)
     item = sharding.LabelledUtterance(utterance, labelling.Labels("你", ("ni3",), ("你",)))
     (tmp_path / "dev-0.jsonl").write_text(sharding.to_line(item), encoding="utf-8")
@@ -88,10 +82,8 @@ def test_a_missing_recording_is_logged(tmp_path, log):
     utterance = write_recording(tmp_path, tmp_path / "gone.wav")
     assert sample_utterances.read_wav(utterance, 8000) is None
     (line,) = log
-    assert (
-        line.startswith("TensorBoard will not have the recording of u: ")
-        and "gone.wav: audio file does not exist" in line
-    )
+    assert line.startswith("TensorBoard will not have the recording of u: ")
+    assert "gone.wav: audio file does not exist" in line
 
 
 def test_data_without_recordings_has_no_sound(tmp_path, log):

@@ -1,5 +1,4 @@
-from __future__ import annotations
-
+import contextlib
 import io
 import pathlib
 
@@ -39,7 +38,7 @@ def test_an_audio_value_has_the_length_of_the_wav_file():
 
 
 def read_histograms(model_dir):
-    """Returns step to tag to (count, minimum, maximum) of the histograms in the event files."""
+    """Returns the count, minimum and maximum of each histogram, keyed by step and tag."""
     found = {}
     for step, value in event_files.read_values(model_dir):
         if value.HasField("histo"):
@@ -80,31 +79,24 @@ def test_under_replicas_there_is_one_histogram_of_their_sum(tmp_path):
     done = programs.run(paths.script("replica_programs.py"), "histograms", tmp_path)
     assert done.returncode == 0, done.stderr
     found = read_histograms(tmp_path)[1]
-    assert found["gradients/scope/w"] == (3.0, 0.0, 2.0)  # the mean of 1 and 3, of the last weight
+    assert found["gradients/scope/w"] == (3.0, 0.0, 2.0)  # 2 is the mean of the replicas' gradients 1 and 3
     assert found["weights/scope/w"][0] == 3.0 and len(found) == 2
 
 
-class Profiler:
-    """Replaces TensorFlow's profiler and records the calls."""
+@pytest.fixture
+def profiled(monkeypatch):
+    """Replaces TensorFlow's profiler; returns the list of calls: "start", numbers of steps, "stop"."""
+    calls, profiler = [], tensorboard.tf.profiler.experimental
 
-    def __init__(self, monkeypatch):
-        self.calls = []
-        real = tensorboard.tf.profiler.experimental
-        monkeypatch.setattr(real, "start", lambda directory: self.calls.append("start"))
-        monkeypatch.setattr(real, "stop", lambda: self.calls.append("stop"))
-        monkeypatch.setattr(real, "Trace", self.trace)
+    @contextlib.contextmanager
+    def trace(name, step_num, _r):
+        calls.append(step_num)
+        yield
 
-    def trace(self, name, step_num, _r):
-        profile = self
-
-        class Trace:
-            def __enter__(self):
-                profile.calls.append(step_num)
-
-            def __exit__(self, *_):
-                pass
-
-        return Trace()
+    monkeypatch.setattr(profiler, "start", lambda directory: calls.append("start"))
+    monkeypatch.setattr(profiler, "stop", lambda: calls.append("stop"))
+    monkeypatch.setattr(profiler, "Trace", trace)
+    return calls
 
 
 def run(hook, first_step, num_steps):
@@ -121,16 +113,15 @@ def run(hook, first_step, num_steps):
     "first_step, num_steps, calls",
     [
         (0, 8, ["start", 3, 4, 5, "stop"]),
-        (0, 4, ["start", 3, 4, "stop"]),  # training ends
-        (3, 4, ["start", 4, 5, "stop"]),  # it continues inside the range
+        (0, 4, ["start", 3, 4, "stop"]),  # training ends inside the range
+        (3, 4, ["start", 4, 5, "stop"]),  # training continues inside the range
         (5, 4, []),
         (0, 2, []),
     ],
 )
-def test_exactly_the_steps_of_the_range_are_profiled(monkeypatch, first_step, num_steps, calls):
-    recorded = Profiler(monkeypatch)
+def test_exactly_the_steps_of_the_range_are_profiled(profiled, first_step, num_steps, calls):
     run(tensorboard.ProfileHook(3, 5, "unused"), first_step, num_steps)
-    assert recorded.calls == calls
+    assert profiled == calls
 
 
 def test_the_profile_is_where_tensorboard_looks_and_has_the_ops_of_a_step(tmp_path):

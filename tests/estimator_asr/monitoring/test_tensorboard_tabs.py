@@ -1,6 +1,4 @@
-"""What a browser shows on each tab of TensorBoard after a training that a user starts."""
-
-from __future__ import annotations
+"""A browser shows each tab of TensorBoard after a training run of the train program."""
 
 import pathlib
 import re
@@ -45,7 +43,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """A trained model directory, in a directory of runs."""
+    """A directory of runs with one trained model directory."""
     path = tmp_path_factory.mktemp("tabs")
     small_records.make_data(str(path / "data"), num_shards=1)
     _write_recordings(path)
@@ -56,21 +54,19 @@ def directory(tmp_path_factory):
 
 
 def _write_recordings(path):
-    """Writes recordings of silence; the features are random."""
+    """Gives all utterances of dev the same silent recording."""
     info = dataset_info.DatasetInfo.load(str(path / "data"))
     (shard,) = info.shard_paths(str(path / "data"), "dev")
     soundfile.write(path / "a.wav", np.zeros(4000), 16000)
-    utterances = [manifest.Utterance(f"dev{i:03d}", str(path / "a.wav"), "", "", "", "dev") for i in range(3)]
-    lines = [
-        sharding.to_line(sharding.LabelledUtterance(each, labelling.Labels("", (), ())))
-        for each in utterances
-    ]
-    pathlib.Path(recordings.path_of(shard)).write_text("".join(lines), encoding="utf-8")
+    utterances = (manifest.Utterance(f"dev{i:03d}", str(path / "a.wav"), "", "", "", "dev") for i in range(3))
+    items = (sharding.LabelledUtterance(each, labelling.Labels("", (), ())) for each in utterances)
+    lines = "".join(map(sharding.to_line, items))
+    pathlib.Path(recordings.path_of(shard)).write_text(lines, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def tensorboard(directory):
-    """Address of a TensorBoard that has read the directory."""
+    """The address of a TensorBoard process that shows the directory."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -92,7 +88,7 @@ def page(tensorboard):
 
 
 def _answers(address):
-    """Whether TensorBoard is up and has read both runs."""
+    """Returns True if TensorBoard is running and has read both runs."""
     try:
         with urllib.request.urlopen(f"{address}data/runs", timeout=5) as answer:
             return b"am/eval" in answer.read()
@@ -101,7 +97,7 @@ def _answers(address):
 
 
 def open_tab(page, tensorboard, tab, *words):
-    """Opens a tab; returns its text when it contains all of the words."""
+    """Opens a tab; returns its text as soon as it contains all of the words."""
     page.open(f"{tensorboard}#{tab}")
     return page.wait(lambda: _text_with(page, words), SECONDS)
 
@@ -118,11 +114,11 @@ def test_scalars_of_training_and_dev_are_in_one_chart(page, tensorboard):
 def test_pictures_of_dev_utterances_are_drawn(page, tensorboard):
     open_tab(page, tensorboard, "images", "dev/dev0", "/picture", "step 12")
     widths = page.wait(lambda: _two_widths(page, "img", "individualImage"), SECONDS)
-    assert min(widths) == 5 * 80  # of short utterances
+    assert min(widths) == 5 * 80  # minimum width of a picture
 
 
 def _two_widths(page, name, source):
-    """Widths of the elements of that source, when there are two and both are loaded."""
+    """Returns the widths of the elements with that source if there are two and both are loaded, or None."""
     found = [width for width, _, src in page.elements(name) if source in src]
     return found if len(found) == 2 and min(found) > 0 else None
 
@@ -159,7 +155,7 @@ def test_the_profile_tab_shows_the_time_of_a_step(page, tensorboard):
     pytest.importorskip("tensorboard_plugin_profile", reason="the extra 'profile' is not installed")
     page.open(f"{tensorboard}#profile")
     page.wait(lambda: page.run(f"typeof {_FRAME}?.contentWindow?.loadBundle === 'function'"), SECONDS)
-    # Its charts come from Google, and without a network it waits for them for ever.
+    # The tab loads its charts from Google, and would wait for them forever without a network.
     page.run(f"{_FRAME}.contentWindow.google = {_NO_CHARTS}; {_FRAME}.contentWindow.loadBundle()")
     text = page.wait(lambda: _text_with(page, ["Average Step Time", "tensorflow_stats", "am/2"]), SECONDS)
     assert re.search(r"Average Step Time .*? [1-9]\d*\.\d ms", text), text

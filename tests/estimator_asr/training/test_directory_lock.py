@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
@@ -13,17 +11,17 @@ from tfrecord_builder import errors
 from tfrecord_builder.storage import locks
 
 
-def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
-    with directory_lock.lock_directory(str(tmp_path)):
-        with pytest.raises(errors.UserError) as refusal:
-            with directory_lock.lock_directory(str(tmp_path)):
-                pass
-    assert str(refusal.value) == (
-        f"--model_dir: another training run is using {tmp_path}; "
-        "wait for it to end, or choose another directory"
-    )
-    with directory_lock.lock_directory(str(tmp_path)):
+def lock_once(model_dir):
+    with directory_lock.lock_directory(str(model_dir)):
         pass
+
+
+def test_a_second_training_is_refused_until_the_first_has_ended(tmp_path):
+    with directory_lock.lock_directory(str(tmp_path)), pytest.raises(errors.UserError) as refusal:
+        lock_once(tmp_path)
+    said = f"another training run is using {tmp_path}; wait for it to end, or choose another directory"
+    assert str(refusal.value) == f"--model_dir: {said}"
+    lock_once(tmp_path)
 
 
 def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
@@ -35,8 +33,7 @@ def test_a_training_that_was_killed_leaves_no_lock_behind(tmp_path):
             signal.pause()
     os.read(ready, 1)
     with pytest.raises(errors.UserError, match="another training run is using"):
-        with directory_lock.lock_directory(str(tmp_path)):
-            pass
+        lock_once(tmp_path)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     with directory_lock.lock_directory(str(tmp_path)):
@@ -59,15 +56,14 @@ def test_the_chief_of_a_cluster_waits_for_the_lock_of_the_one_that_died(tmp_path
     assert log == [f"{lock} is locked by another process; waiting for at most 60 seconds"]
 
 
-def test_a_new_directory_is_removed_if_the_run_is_refused(tmp_path):
-    for made, left in (([], False), (["config.json"], True)):
-        model_dir = tmp_path / f"am{len(made)}"
-        with pytest.raises(errors.UserError, match="no labels"):
-            with directory_lock.lock_directory(str(model_dir)):
-                for name in made:
-                    (model_dir / name).touch()
-                raise errors.UserError("no labels")
-        assert model_dir.exists() == left
+@pytest.mark.parametrize("files", [[], ["config.json"]])
+def test_a_new_directory_is_removed_if_the_run_is_refused_unless_it_has_files(tmp_path, files):
+    with pytest.raises(errors.UserError, match="no labels"):
+        with directory_lock.lock_directory(str(tmp_path / "am")):
+            for name in files:
+                (tmp_path / "am" / name).touch()
+            raise errors.UserError("no labels")
+    assert (tmp_path / "am").exists() == bool(files)
 
 
 def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, monkeypatch):
@@ -79,8 +75,7 @@ def test_a_lock_that_another_process_removed_meanwhile_is_not_taken(tmp_path, mo
 
     monkeypatch.setattr(locks.fcntl, "flock", remove)
     with pytest.raises(errors.UserError, match="another training run is using"):
-        with directory_lock.lock_directory(str(tmp_path)):
-            pass
+        lock_once(tmp_path)
 
 
 def test_training_works_on_a_file_system_without_locks(tmp_path, monkeypatch):
@@ -88,8 +83,8 @@ def test_training_works_on_a_file_system_without_locks(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
-    with directory_lock.lock_directory(str(tmp_path)), directory_lock.lock_directory(str(tmp_path)):
-        pass
+    with directory_lock.lock_directory(str(tmp_path)):
+        lock_once(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -105,21 +100,18 @@ def test_a_directory_that_holds_data_or_exports_is_refused(tmp_path, name, conte
     (tmp_path / name).touch()
     with pytest.raises(errors.UserError) as refusal:
         directory_lock.check_usable(str(tmp_path))
-    assert str(refusal.value) == (
-        f"--model_dir: {tmp_path} holds {content}, so it is not a model directory; choose a model directory "
-        "or a new path. Nothing was changed."
-    )
+    advice = "so it is not a model directory; choose a model directory or a new path. Nothing was changed."
+    assert str(refusal.value) == f"--model_dir: {tmp_path} holds {content}, {advice}"
 
 
 def test_a_file_as_model_directory_is_refused(tmp_path):
     (tmp_path / "AM").touch()
-    with pytest.raises(
-        errors.UserError, match="--model_dir: .*/AM is a file, not a directory; choose another path"
-    ):
+    said = "--model_dir: .*/AM is a file, not a directory; choose another path"
+    with pytest.raises(errors.UserError, match=said):
         directory_lock.check_usable(str(tmp_path / "AM"))
 
 
-def test_a_model_directory_with_its_own_exports_is_trained_again(tmp_path):
+def test_a_new_directory_and_a_model_directory_with_its_own_exports_are_usable(tmp_path):
     (tmp_path / "export" / "best" / "1763000000").mkdir(parents=True)
     (tmp_path / "export" / "best" / "1763000000" / "saved_model.pb").touch()
     directory_lock.check_usable(str(tmp_path))

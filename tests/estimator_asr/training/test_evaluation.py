@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import os
 import pathlib
@@ -24,12 +22,12 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def model(made, tmp_path):
-    """A model without checkpoints, whose evaluator need not wait between two evaluations."""
+    """A model without checkpoints, whose evaluator need not wait between evaluations."""
     return dataclasses.replace(made, path=shutil.copytree(made.path, str(tmp_path / "model")))
 
 
 class Estimator:
-    """Reads the weights of each checkpoint that it evaluates, after something happened."""
+    """Calls while_it_runs during each evaluation, then reads the checkpoint, which must still exist."""
 
     config = types.SimpleNamespace(task_type="worker")
 
@@ -48,7 +46,7 @@ class Estimator:
 
 @pytest.mark.long
 def test_what_follows_an_evaluation(model, log):
-    """The log comes after the best checkpoints, because a logged evaluation is not repeated."""
+    """The best checkpoints are saved before the evaluation is logged, because it is not repeated then."""
 
     def observe(estimator, checkpoint, metrics):
         assert [best.step for best in best_checkpoints.read_best(model.path)] == [12]
@@ -79,15 +77,13 @@ def test_an_evaluation_that_cannot_be_kept_is_not_logged(model):
     [
         (2, 20, 100, [10], True),  # early stopping counts the evaluation of step 20
         (2, 20, 100, [10, 20], False),
-        (2, 17, 100, [10], False),  # a checkpoint that SIGTERM saved is not evaluated
-        (0, 20, 100, [10], False),  # nothing counts it
+        (2, 17, 100, [10], False),  # a checkpoint saved after SIGTERM is not evaluated
+        (0, 20, 100, [10], False),  # nothing depends on the evaluation
         (0, 20, 20, [10], True),
         (0, 20, 20, [20], False),
     ],
 )
-def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
-    model, patience, step, last, known, is_evaluated
-):
+def test_a_killed_evaluation_is_repeated_if_it_matters(model, patience, step, last, known, is_evaluated):
     for each in known:
         evaluation_log.record_evaluation(model.path, evaluation_log.LoggedEvaluation(each, each, {}))
     small_checkpoints.save(model.path, step)
@@ -104,7 +100,7 @@ def test_an_evaluation_that_was_killed_is_caught_up_where_it_matters(
 
 @pytest.fixture
 def world(monkeypatch):
-    """Time that passes only in sleep, and events that happen there."""
+    """Simulated time, which passes only in time.sleep; each call of sleep also triggers the next event."""
     events, now = [], [0.0]
 
     def sleep(seconds):
@@ -144,7 +140,7 @@ def test_evaluations_are_throttled_except_for_the_last(model, world):
 
 
 def replace_checkpoint(model, checkpoint):
-    """Deletes the checkpoint of step 10, as the chief's Saver does, and saves that of step 30."""
+    """Deletes the checkpoint of step 10, as the chief's Saver does, and saves a checkpoint of step 30."""
     if checkpoint.endswith("-10"):
         for path in checkpoints.list_files(f"{model.path}/model.ckpt-10"):
             os.remove(path)
@@ -157,9 +153,7 @@ def test_a_checkpoint_that_is_deleted_during_its_evaluation_is_still_evaluated(m
     assert follow(model, lambda checkpoint: replace_checkpoint(model, checkpoint)) == [10, 30]
 
 
-def test_a_checkpoint_that_is_deleted_before_its_evaluation_is_skipped_with_a_warning(
-    model, world, monkeypatch, log
-):
+def test_a_checkpoint_deleted_before_its_evaluation_is_skipped_with_a_warning(model, world, monkeypatch, log):
     link = checkpoints.link
 
     def delete_and_link(checkpoint, directory):
@@ -181,7 +175,7 @@ def test_links_are_removed_even_those_of_a_killed_evaluator(model, world):
 
 @pytest.mark.long
 def test_open_files_that_nfs_keeps_do_not_stop_the_evaluator(model, world, monkeypatch):
-    """NFS renames an open file that is removed, so the directory cannot be removed."""
+    """If an open file is removed, NFS renames it, so its directory cannot be removed."""
     monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
     world[0].append(lambda: small_checkpoints.save(model.path, 30))
     small_checkpoints.save(model.path, 10)

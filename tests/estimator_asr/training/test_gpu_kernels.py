@@ -1,6 +1,4 @@
-"""Training steps where there is a GPU: ops that run on the CPU all the same, and rewrites of the graph."""
-
-from __future__ import annotations
+"""Training steps on a GPU: operations that still run on the CPU, and graph rewrites. No GPU is needed."""
 
 import tempfile
 
@@ -16,55 +14,49 @@ from tensorflow.python.grappler import cluster, tf_optimizer
 from benchmarks.train_step import ours, work
 from estimator_asr.experiment import config as config_lib
 from estimator_asr.experiment import estimator_api, training_config
+from estimator_asr.monitoring.diagnostics import trial
 from estimator_asr.training import model_fn
 from estimator_asr.training.distributed import strategies
 
-# Losses and metrics of sequences: CTC, edits, ragged lengths.
+# Operations for sequence losses and metrics: CTC, edit distance, ragged lengths.
 CPU_ONLY = {
     "acoustic": {"CTCLoss", "EditDistance", "RaggedTensorToSparse", "RaggedTensorToTensor"},
-    "language": {"EditDistance", "Pad", "RaggedRange"},  # Pad: of int64, for the hashes of n-grams
+    "language": {"EditDistance", "Pad", "RaggedRange"},  # Pad pads the int64 hashes of n-grams
 }
-# What every step has: clocks, TensorBoard, and the marks of StepWatch.
+# Operations in every step: clocks, TensorBoard, and the marks of StepWatch.
 ALWAYS = {"PyFunc", "ScalarSummary", "Timestamp"}
-# Lengths; and the weight update, which stays in float32 whatever the precision.
+# Range computes lengths; the other operations are the weight update, which stays in float32 at any precision.
 NOT_IN_HALF = {"Range"}
 NOT_IN_BFLOAT16 = {"Range", "MulNoNan", "ResourceApplyAdam"}
-
-
-_GPU = ("GPU", "DEFAULT")  # DEFAULT: any device
+_GPU = ("GPU", "DEFAULT")  # DEFAULT kernels run on any device
 
 
 def build_nodes(kind):
-    """Returns the nodes of a training step of a small model, those of its functions too."""
+    """Returns the nodes of a small model's training step, including the nodes in its functions."""
     model = small_models.make_without_dropout(tempfile.mkdtemp(), kind)
-    records = small_records.make_records("train", 6)
+    batch = small_models.make_part(small_records.make_records("train", 6), range(6))
     with tf.Graph().as_default() as graph:
         tf.compat.v1.train.create_global_step()
-        inputs = {
-            key: _placeholder(key, value) for key, value in small_models.make_part(records, range(6)).items()
-        }
+        inputs, _ = trial.placeholders((batch, {}))
         model_fn.build_model_fn(model, new_models.plan())(inputs, inputs, estimator_api.ModeKeys.TRAIN)
         definition = graph.as_graph_def()
     return [*definition.node, *(node for each in definition.library.function for node in each.node_def)]
 
 
-def _placeholder(key, value):
-    shape = value.shape if key == "seed" else [None] * value.ndim
-    return tf.compat.v1.placeholder(value.dtype, [*shape[:-1], value.shape[-1]] if key == "fbank" else shape)
-
-
 def find_missing(nodes, kind=tf.float32):
-    """Returns the ops without a kernel for a GPU where float32 is `kind`; constants of text are left out."""
-    return {node.op for node in nodes if _computes(node, kind) and not _has_kernel(node, kind)}
+    """Returns the operations, except Const, without a GPU kernel for `kind` in place of float32."""
+    nodes = [node for node in nodes if node.op != "Const"]
+    if kind != tf.float32:
+        nodes = [
+            node
+            for node in nodes
+            if any(tf.float32.as_datatype_enum in _types(value) for value in node.attr.values())
+        ]
+    return {node.op for node in nodes if not _has_kernel(node, kind)}
 
 
-def _computes(node, kind):
-    types = _types(node)
-    return node.op != "Const" and (kind == tf.float32 or tf.float32.as_datatype_enum in types)
-
-
-def _types(node):
-    return [each for value in node.attr.values() for each in (value.type, *value.list.type) if each]
+def _types(value):
+    return [kind for kind in (value.type, *value.list.type) if kind]
 
 
 def _has_kernel(node, kind):
@@ -74,23 +66,20 @@ def _has_kernel(node, kind):
 
 def _takes(kernel, node, kind):
     changed = {tf.float32.as_datatype_enum: kind.as_datatype_enum}
-    for constraint in kernel.constraint:
-        value, allowed = node.attr[constraint.name], constraint.allowed_values.list.type
-        wanted = [changed.get(each, each) for each in (value.type, *value.list.type) if each]
-        if not set(wanted) <= set(allowed):
-            return False
-    return True
+    return all(
+        {changed.get(each, each) for each in _types(node.attr[constraint.name])}
+        <= set(constraint.allowed_values.list.type)
+        for constraint in kernel.constraint
+    )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", CPU_ONLY)
 def test_few_ops_have_no_gpu_kernel(kind):
-    nodes = build_nodes(kind)
-    assert find_missing(nodes) <= CPU_ONLY[kind] | ALWAYS
-    assert CPU_ONLY[kind] <= find_missing(nodes)
-    others = CPU_ONLY[kind] | ALWAYS
-    assert find_missing(nodes, tf.float16) - others <= NOT_IN_HALF
-    assert find_missing(nodes, tf.bfloat16) - others <= NOT_IN_BFLOAT16
+    nodes, expected = build_nodes(kind), CPU_ONLY[kind] | ALWAYS
+    assert CPU_ONLY[kind] <= find_missing(nodes) <= expected
+    assert find_missing(nodes, tf.float16) - expected <= NOT_IN_HALF
+    assert find_missing(nodes, tf.bfloat16) - expected <= NOT_IN_BFLOAT16
 
 
 @pytest.mark.long
@@ -99,13 +88,12 @@ def test_graph_rewrites_do_not_fail_where_there_is_a_gpu(tmp_path):
     graph = ours.open_session(model, work.make_batch(4, 100, 1299, 10, seed=1)).graph
     rewritten = rewrite_for_gpu(graph, strategies.session_config(training_config.TrainConfig()))
     assert {"Conv2D", "Conv2DBackpropFilter"} <= {node.op for node in rewritten.node}
-    default = tf.compat.v1.ConfigProto()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="LayoutOptimizer"):
-        rewrite_for_gpu(graph, default)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="LayoutOptimizer"):  # by default, it is on
+        rewrite_for_gpu(graph, tf.compat.v1.ConfigProto())
 
 
 def rewrite_for_gpu(graph, config):
-    """Returns the graph of a step as Grappler rewrites it for a GPU; raises the error of a rewrite."""
+    """Returns the graph of a step as Grappler rewrites it for a GPU; raises the error of a failed rewrite."""
     rewrites = config.graph_options.rewrite_options
     rewrites.fail_on_optimizer_errors, rewrites.min_graph_nodes = True, -1
     for each in graph.get_operations():
@@ -115,13 +103,11 @@ def rewrite_for_gpu(graph, config):
         exported = tf.compat.v1.train.export_meta_graph(clear_devices=False)
     fetches = [graph.get_operation_by_name("gradient-norm").inputs[1].op.name, "group_deps"]
     exported.collection_def["train_op"].node_list.value.extend(fetches)
-    return tf_optimizer.OptimizeGraph(config, exported, cluster=cluster.Cluster(devices=make_devices()))
+    return tf_optimizer.OptimizeGraph(config, exported, cluster=cluster.Cluster(devices=[*make_devices()]))
 
 
 def make_devices():
-    made = [device_properties_pb2.DeviceProperties(type=kind) for kind in ("CPU", "GPU")]
-    for each in made:
-        each.environment["architecture"] = "9.0"  # the compute capability
-    return [
-        device_properties_pb2.NamedDevice(name=f"/device:{each.type}:0", properties=each) for each in made
-    ]
+    for kind in ("CPU", "GPU"):
+        made = device_properties_pb2.DeviceProperties(type=kind)
+        made.environment["architecture"] = "9.0"  # the compute capability
+        yield device_properties_pb2.NamedDevice(name=f"/device:{kind}:0", properties=made)

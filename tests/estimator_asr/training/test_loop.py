@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import dataclasses
 import os
 import pathlib
 
 import pytest
+import small_checkpoints
 import small_models
 import tensorflow as tf
 
@@ -19,15 +18,13 @@ def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, lo
     loop.train(model, infos, dirs)
     # 4 utterances each of 1, 2 and 3 tokens, 6 tokens per batch: with buckets up to 1 and 3, 1 + 4 batches.
     assert small_models.latest_step(model) == 8
-    assert any(
-        "12 utterances" in line and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in line
-        for line in log
-    )
-    assert any("training: 8 steps (1.6 epochs), 1 replica(s)" in line for line in log)
+    text = "\n".join(log)
+    assert "12 utterances, " in text and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in text
+    assert "training: 8 steps (1.6 epochs), 1 replica(s)" in text
     assert any(line.startswith("dev at step 8: ") and "character-error-rate" in line for line in log)
     assert [path.name for path in pathlib.Path(model.path, "best").glob("*.index")] == ["model.ckpt-8.index"]
     loop.train(model, infos, dirs)
-    assert log[-1] == f"{model.path}: already at step 8 of 8; nothing to do"
+    assert log[-1] == f"{model.path}: training is already at step 8 of 8; nothing to do"
 
 
 @pytest.mark.long
@@ -42,10 +39,7 @@ def test_a_last_evaluation_that_was_interrupted_is_done_by_the_next_run(tmp_path
 
 def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
     model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=50)
-    shard = sorted(pathlib.Path(dirs[0]).glob("train-*.tfrecord"))[0]
-    damaged = bytearray(shard.read_bytes())
-    damaged[40] ^= 1
-    shard.write_bytes(damaged)
+    small_checkpoints.flip(min(pathlib.Path(dirs[0]).glob("train-*.tfrecord")), 40)
     sentence = "data: a shard of split train or dev is damaged .*; then copy or build the data again"
     with pytest.raises(errors.UserError, match=sentence):
         loop.train(model, infos, dirs)
@@ -53,12 +47,10 @@ def test_a_damaged_record_ends_training_with_one_sentence(tmp_path):
 
 @pytest.mark.long
 def test_a_checkpoint_cut_short_falls_back_to_the_one_before(tmp_path, log):
-    model, infos, dirs = small_models.make_for_loop(
-        tmp_path, [("train", 12)], train_steps=4, save_checkpoints_steps=2
-    )
+    options = {"train_steps": 4, "save_checkpoints_steps": 2}
+    model, infos, dirs = small_models.make_for_loop(tmp_path, [("train", 12)], **options)
     loop.train(model, infos, dirs)
-    (data,) = pathlib.Path(model.path).glob("model.ckpt-4.data-*")
-    os.truncate(data, 100)
+    small_checkpoints.DAMAGES["data cut"](f"{model.path}/model.ckpt-4")
     del log[:]
     loop.train(model, infos, dirs)
     assert any("model.ckpt-4 cannot be read" in line and "from model.ckpt-2" in line for line in log)
@@ -74,7 +66,7 @@ def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
     assert small_models.latest_step(model) == 3
     assert not os.path.exists(os.path.join(model.path, "best"))
     loop.train(model, infos, dirs)
-    assert log[-1] == f"{model.path}: already at step 3 of 3; nothing to do"
+    assert log[-1] == f"{model.path}: training is already at step 3 of 3; nothing to do"
 
 
 def test_a_missing_train_split_is_refused(tmp_path):
@@ -90,7 +82,7 @@ def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_
         session.run(tf.compat.v1.global_variables_initializer())
         tf.compat.v1.train.Saver().save(session, os.path.join(model.path, "model.ckpt"), 1)
     with pytest.raises(errors.UserError, match="output layer has 9 classes instead of 6"):
-        loop.train(dataclasses.replace(model), infos, dirs)
+        loop.train(model, infos, dirs)
 
 
 def test_a_run_that_an_observer_refuses_changes_nothing(tmp_path):

@@ -1,6 +1,4 @@
-"""Training does not grow with the number of evaluations; NUM_EVALUATIONS=200 for the long run."""
-
-from __future__ import annotations
+"""The memory of training does not grow with each evaluation; set NUM_EVALUATIONS=200 for a longer test."""
 
 import os
 import subprocess
@@ -10,7 +8,7 @@ import paths
 import pytest
 
 NUM_EVALUATIONS = int(os.environ.get("NUM_EVALUATIONS", "7"))
-WARM = 4  # until then TensorFlow makes its threads and caches
+WARM = 4  # number of evaluations during which TensorFlow still creates threads and caches
 
 
 @pytest.mark.slow
@@ -24,5 +22,5 @@ def test_memory_does_not_grow_with_evaluations(tmp_path):
     assert completed.returncode == 0, completed.stderr[-3000:]
     memory = [float(line) for line in completed.stdout.split()]
     assert len(memory) == NUM_EVALUATIONS
-    # Without FreeMemory it grows by 7 MiB per evaluation; summaries and the allocator remain.
+    # Without gc.collect(), each evaluation adds 7 MiB. Summaries and the allocator need a little memory too.
     assert memory[-1] - memory[WARM - 1] < 16 + 0.1 * NUM_EVALUATIONS, memory

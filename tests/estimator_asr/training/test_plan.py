@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 import small_models
 import small_records
@@ -29,8 +27,8 @@ def plan(tmp_path):
     return plan
 
 
-# Eight utterances each of 1, 2 and 3 tokens. Six tokens per batch: 2 batches of up to 6 utterances, 3 of up
-# to 3, 4 of 2.
+# The data has eight utterances each of 1, 2 and 3 tokens. With six tokens per batch, an epoch has 2 batches
+# of up to 6 utterances, 3 batches of up to 3, and 4 batches of 2.
 def test_a_new_training_starts_at_the_first_batch(plan):
     made = plan(train_epochs=2.5)
     assert (made.steps_per_epoch, made.max_steps, made.step_offset) == (9, 23, 0)
@@ -49,7 +47,7 @@ def test_train_steps_takes_precedence_over_train_epochs(plan):
 def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, log):
     plan(train_epochs=3)
     made = plan(12, batch_tokens=3, train_epochs=3)
-    # Three tokens per batch: 3 + 8 + 8 batches per epoch. After 12 steps of 9 per epoch it is the second one.
+    # With three tokens per batch, an epoch has 3 + 8 + 8 batches. Step 12 is in the second epoch of 9 steps.
     assert made.steps_per_epoch == 19 and made.start == (1, 0)
     assert made.max_steps == 12 + 2 * 19 and made.step_offset == 19 - 12
     assert log == [
@@ -62,12 +60,12 @@ def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, log):
 
 def test_epochs_of_a_schedule_follow_changed_batches(plan):
     plan(accumulation=4)
-    made = plan(5, batch_tokens=3, accumulation=4)  # 20 of 9 batches per epoch: the third begins again
+    made = plan(5, batch_tokens=3, accumulation=4)  # after 20 batches, 9 per epoch, epoch 3 begins again
     assert (made.start, made.steps_per_epoch) == ((2, 0), 4.75)
-    assert made.step_offset == 2 * 4.75 - 5  # epoch 3 ends at step 9.75, or 14.25 of these batches alone
+    assert made.step_offset == 2 * 4.75 - 5  # epoch 3 ends at step 9.75; with these batches only, at 14.25
 
 
-def test_changed_batches_at_the_end_of_an_epoch_are_not_loggedged(plan, log):
+def test_changed_batches_at_the_end_of_an_epoch_are_not_logged(plan, log):
     plan(train_steps=20)
     assert plan(9, train_steps=20, seed=5).start == (1, 0) and log == []
 

@@ -1,4 +1,4 @@
-"""Trains on s3:// data, on two replicas and with the smallest bound, and evaluates, as on data on a disk."""
+"""Training and evaluation on s3:// data, with two replicas and the smallest possible shard cache."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ _TINY = [
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """Data in 20 shards, here and in the store."""
+    """A directory with data in 20 shards, which are also in the object store."""
     path = tmp_path_factory.mktemp("remote")
     small_records.make_data(str(path / "data"), splits=[("train", 60), ("dev", 20)], num_shards=20)
     with s3_server.run() as client:
@@ -34,22 +34,17 @@ def directory(tmp_path_factory):
 def _run(cache, program, *flags):
     command = [sys.executable, "-m", f"estimator_asr.{program}", *flags]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    return subprocess.run(
-        command, cwd=paths.ROOT, env=environment, capture_output=True, text=True, timeout=300
-    )
-
-
-def _train(directory, data_dir, name, num_bytes):
-    where = (f"--data_dir={data_dir}", f"--model_dir={directory / name}")
-    return _run(directory / "cache", "train", *_TINY, *where, f"--shard_cache_gb={num_bytes / 1e9}")
+    options = {"cwd": paths.ROOT, "env": environment, "capture_output": True, "text": True}
+    return subprocess.run(command, timeout=300, **options)
 
 
 @pytest.mark.slow
 def test_remote_data_trains_the_same_model(directory):
     num_bytes = 16 * max(path.stat().st_size for path in (directory / "data").glob("*.tfrecord"))
-    weights = {}
+    weights, limit = {}, f"--shard_cache_gb={num_bytes / 1e9}"
     for name, data_dir in (("here", directory / "data"), ("there", f"{s3_server.BUCKET}/data")):
-        done = _train(directory, data_dir, name, num_bytes)
+        where = (f"--data_dir={data_dir}", f"--model_dir={directory / name}")
+        done = _run(directory / "cache", "train", *_TINY, *where, limit)
         assert done.returncode == 0, done.stderr
         weights[name] = dict(checkpoints.iterate(str(directory / name / "model.ckpt-30")))
     assert weights["here"].keys() == weights["there"].keys()

@@ -1,6 +1,4 @@
-"""A training that was interrupted ends with the weights of one that was not, to the bit."""
-
-from __future__ import annotations
+"""Interrupted training ends with exactly the same weights as uninterrupted training."""
 
 import dataclasses
 import os
@@ -26,7 +24,6 @@ from tfrecord_builder.data import dataset_info
 
 NOISY = dataclasses.replace(small_models.LANGUAGE, language_dropout=0.2, ngram_dropout=0.3, token_noise=0.2)
 ACOUSTIC = dataclasses.replace(small_models.ACOUSTIC, acoustic_dropout=0.2)
-ROOT = paths.ROOT
 
 
 def train(
@@ -42,7 +39,7 @@ def train(
     build_hooks=(),
     **watch,
 ):
-    """Trains or continues tmp_path/name; returns its variables. `build_hooks` are further ones."""
+    """Trains tmp_path/name, or continues its training, with additional hooks; returns its variables."""
     data = str(tmp_path / "data")
     if not os.path.exists(data):
         small_records.make_data(data, splits=[("train", 12), *([("dev", 3)] if is_evaluated else [])])
@@ -82,34 +79,34 @@ def assert_equal(left, right):
     "kind, accumulation", [("language", 3), pytest.param("acoustic", 1, marks=pytest.mark.slow)]
 )
 def test_two_runs_end_with_the_weights_of_one(tmp_path, kind, accumulation):
-    settings = {
-        "kind": kind,
-        "accumulation": accumulation,
-        "is_evaluated": kind == "language",
-    }
-    straight = train(tmp_path, "straight", 11, **settings)
-    train(tmp_path, "parts", 4, **settings)
-    assert_equal(train(tmp_path, "parts", 11, **settings), straight)
+    settings = {"kind": kind, "accumulation": accumulation, "is_evaluated": kind == "language"}
+    check_two_runs(tmp_path, 4, 11, **settings)
+
+
+def check_two_runs(tmp_path, first_steps, steps, **settings):
+    straight = train(tmp_path, "straight", steps, **settings)
+    train(tmp_path, "parts", first_steps, **settings)
+    assert_equal(train(tmp_path, "parts", steps, **settings), straight)
 
 
 @pytest.mark.slow
-def test_a_sampled_softmax_draws_the_same_tokens_after_an_interruption(tmp_path):
+def test_a_sampled_softmax_samples_the_same_tokens_after_an_interruption(tmp_path):
     acoustic = dataclasses.replace(ACOUSTIC, softmax="sampled", num_sampled=2, label_smoothing=0.0)
-    settings = {"kind": "acoustic", "acoustic": acoustic}
-    straight = train(tmp_path, "straight", 7, **settings)
-    train(tmp_path, "parts", 3, **settings)
-    assert_equal(train(tmp_path, "parts", 7, **settings), straight)
+    check_two_runs(tmp_path, 3, 7, kind="acoustic", acoustic=acoustic)
 
 
 @pytest.mark.long
-def test_the_trial_of_the_worst_batch_takes_none_from_the_data(tmp_path):
+def test_the_memory_probe_consumes_no_batch_of_the_data(tmp_path):
     positions = []
     train(tmp_path, "model", 1, try_worst_batch=True, build_hooks=[record(positions)])
     assert positions == [[1, 0]]
 
 
 def record(positions):
-    """Returns what builds a hook: each step appends seed + epoch and index in the epoch of its batch."""
+    """Returns a function that builds a hook; in each step, the hook appends the batch's position to the list.
+
+    A position is [seed + epoch, index of the batch in the epoch].
+    """
 
     class RecordingHook(tf.compat.v1.train.SessionRunHook):
         def __init__(self, step):
@@ -125,7 +122,7 @@ def record(positions):
 
 
 @pytest.mark.long
-def test_a_run_with_other_batches_restarts_the_epoch(tmp_path):
+def test_a_run_with_different_batches_restarts_the_epoch(tmp_path):
     train(tmp_path, "model", 3)
     positions = []
     train(tmp_path, "model", 4, batch_tokens=12, build_hooks=[record(positions)])
@@ -141,7 +138,7 @@ COMMAND = [
 
 def start(tmp_path, name):
     command = [*COMMAND, f"--data_dir={tmp_path / 'data'}", f"--model_dir={tmp_path / name}"]
-    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=paths.ROOT, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow

@@ -1,10 +1,7 @@
-"""The clock of training steps, and steps that do not end: replicas that wait for each other; verdicts."""
-
-from __future__ import annotations
+"""The clock of training steps, and the watch that ends the process if a step does not end."""
 
 import functools
 import os
-import pathlib
 import re
 import signal
 import socket
@@ -67,9 +64,8 @@ def test_the_model_runs_only_after_the_clock_was_read():
 def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
     run = programs.run(*STUCK, str(tmp_path), "0.03", timeout=TIMEOUT_SECONDS)
     assert run.returncode == 75, run.stderr
-    assert re.search(
-        r'replica_programs.py", line \d+ in after_run', run.stderr
-    )  # the stack of the main thread
+    stack_of_main_thread = r'replica_programs.py", line \d+ in after_run'
+    assert re.search(stack_of_main_thread, run.stderr)
     said = run.stderr.splitlines()[-1]
     assert "minutes (limit: --max_step_minutes=0.03); replica 0 has the sums" in said
     assert said.endswith("the same command continues from the last checkpoint")
@@ -78,29 +74,26 @@ def test_a_tensor_of_one_replica_alone_ends_training_with_the_stacks(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_a_stuck_step(tmp_path, number, code):
-    outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]
-    process = programs.start(*STUCK, str(tmp_path), "10", outputs=outputs)
+    output, log = tmp_path / "stdout", tmp_path / "stderr"
+    process = programs.start(*STUCK, str(tmp_path), "10", outputs=[output, log])
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not (os.path.exists(outputs[0]) and "waits" in pathlib.Path(outputs[0]).read_text()):
-        assert process.is_alive() and time.monotonic() < deadline, pathlib.Path(outputs[1]).read_text()
+    while not (output.exists() and "waits" in output.read_text()):
+        assert process.is_alive() and time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
     os.kill(process.pid, number)
     process.join(60)
     assert process.exitcode == code
-    assert (
-        f"the step did not end within 1 s after signal {number:d}, so no checkpoint was saved"
-        in pathlib.Path(outputs[1]).read_text()
-    )
+    said = f"the step did not end within 1 s after signal {number:d}, so no checkpoint was saved"
+    assert said in log.read_text()
 
 
 def test_the_limits_leave_time_to_compile_and_a_minute_to_stop():
-    config = training_config.TrainConfig()
-    assert config.max_step_minutes == 10
+    assert training_config.TrainConfig().max_step_minutes == 10
     assert step_time.SIGNAL_SECONDS + 2 * step_time.POLL_SECONDS < 60
 
 
 class Watched:
-    """A StepWatch with a clock that tests set, and what the process would have ended with."""
+    """A StepWatch whose time the test sets; `ended` collects (exit code, message) instead of an exit."""
 
     def __init__(self, termination, peers=(), **limits):
         self.now, self.ended = 1000.0, []
@@ -114,7 +107,7 @@ class Watched:
         )
 
     def check(self, seconds):
-        """Lets time pass and checks the step; returns the exit codes until then."""
+        """Lets time pass and checks the step; returns all exit codes so far."""
         self.now += seconds
         self.watch.check()
         return [code for code, _ in self.ended]
@@ -154,7 +147,7 @@ def test_a_worker_that_no_longer_answers_is_dead_and_one_that_never_did_is_missi
         watched.watch.begin_step(is_first=True)
         assert watched.check(1000.0) == []
     assert watched.check(19.0) == []  # a single answer may be lost
-    watched.watch.begin_step(is_first=True)  # TensorFlow may have tried it again just now
+    watched.watch.begin_step(is_first=True)  # TensorFlow may have just tried the step again
     assert watched.check(1.0) == [70]
     assert watched.ended[0][1] == (
         f"worker 1 ({peer}) died, so this worker ends too; start all workers again; "
@@ -175,14 +168,14 @@ def test_a_worker_that_dies_after_the_first_step_is_dead_even_if_never_asked(bui
 
 
 def test_a_checkpoint_before_the_first_step_keeps_the_first_steps_limit(build):
-    """A cluster saves whenever a session is created; each save restarted the time, so it never ran out."""
+    """A cluster saves when a session is created; each save once restarted the clock, so no limit applied."""
     watched = build(max_step_minutes=1)
     watched.watch.begin_step(is_first=True)
     assert watched.check(160.0) == []
     for _ in range(2):
-        watched.watch.pause()
-        assert watched.check(10_000.0) == [] and watched.watch.seconds is None
-        watched.watch.resume()
+        watched.watch.clock.pause()
+        assert watched.check(10_000.0) == []
+        watched.watch.clock.resume()
     assert watched.check(19.0) == [] and watched.check(1.0) == [75]
 
 
@@ -199,13 +192,14 @@ def test_the_thread_checks_while_a_step_runs(build, monkeypatch):
 
 
 class Noting(estimator_api.SessionRunHook):
-    """Notes how long the step has run that begins; then it takes ten seconds and calls a function."""
+    """Records for how long the step has run at its start; then lets ten seconds pass and calls a function."""
 
     def __init__(self, watched, then=lambda: None):
         self.seconds, self._watched, self._then = [], watched, then
 
     def before_run(self, run_context):
-        self.seconds.append(self._watched.watch.seconds)
+        assert self._watched.watch.clock.is_running
+        self.seconds.append(self._watched.watch.clock.seconds)
         self._watched.now += 10.0
         self._then()
 
@@ -223,11 +217,11 @@ def run_steps(watched, noting, num_steps):
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
             for _ in range(num_steps):
                 session.run(one)
-                watched.watch.pause()  # as a checkpoint does
+                watched.watch.clock.pause()  # as a checkpoint does
 
 
 def test_a_session_that_is_created_again_begins_no_step(build):
-    """While a worker is dead, TensorFlow creates session after session; the time of the step continues."""
+    """While a worker is dead, TensorFlow recreates the session again and again; the clock keeps running."""
 
     def fail():
         if len(noting.seconds) < 4:
@@ -249,22 +243,22 @@ def test_the_step_after_a_checkpoint_is_watched(build):
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Notes whether the watch is paused when it saves; may fail as if a worker had died."""
+    """Records whether the clock runs during each save; may fail as if a worker had died."""
 
     def watch(self, watched, fails=False):
-        self.watched, self.fails, self.seconds = watched, fails, []
+        self.watched, self.fails, self.is_running = watched, fails, []
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, self)
         return self
 
     def save(self, *arguments, **options):
-        self.seconds.append(self.watched.watch.seconds)
+        self.is_running.append(self.watched.watch.clock.is_running)
         if self.fails:
             raise tf.errors.UnavailableError(None, None, "closed")
         return super().save(*arguments, **options)
 
 
 def test_a_hook_that_saves_pauses_the_watch(build, tmp_path):
-    """Workers of a cluster have no listeners, so a long save looked like a step that hangs."""
+    """A cluster's workers have no listeners, so a long save once looked like a step that hangs."""
     watched = build()
     with tf.Graph().as_default():
         step = tf.compat.v1.train.create_global_step().assign_add(1)
@@ -273,12 +267,12 @@ def test_a_hook_that_saves_pauses_the_watch(build, tmp_path):
         with tf.compat.v1.train.MonitoredTrainingSession(**settings) as session:
             for _ in range(4):
                 session.run(step)
-                assert watched.watch.seconds is not None
-    assert saver.seconds == [None] * 3  # before the first step, on the way and at the end
+                assert watched.watch.clock.is_running
+    assert saver.is_running == [False] * 3  # before the first step, during training and at the end
 
 
 def test_the_watch_continues_after_a_failed_save(build):
-    """If a worker died during a save, the watch stayed paused while TensorFlow tried again forever."""
+    """If a worker died during a save, the clock once stayed paused while TensorFlow tried again forever."""
     watched = build()
     with tf.Graph().as_default():
         tf.compat.v1.train.create_global_step()
@@ -287,4 +281,4 @@ def test_the_watch_continues_after_a_failed_save(build):
         hook.after_run(None, None)
         with pytest.raises(tf.errors.UnavailableError):
             saver.save(None, "unused")
-    assert watched.watch.seconds is not None
+    assert watched.watch.clock.is_running

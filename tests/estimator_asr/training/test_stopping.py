@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import json
 import math
@@ -59,7 +57,7 @@ def test_patience_ends_training_and_names_the_lowest_rate():
 
 def test_training_ends_at_the_last_step_or_early():
     rule = stopping.StopRule(Known(0.5, 0.5), 1, 30)
-    assert rule.find_reason(10) is None and rule.find_reason(30) == "already at step 30 of 30"
+    assert rule.find_reason(10) is None and rule.find_reason(30) == "is already at step 30 of 30"
     assert rule.find_reason(20).startswith("stopped early at step 20, no new lowest error rate on dev in 1 ")
 
 
@@ -72,9 +70,8 @@ def test_training_ends_with_the_step_that_was_evaluated_or_after_sigterm(patienc
         with tf.control_dependencies([number]):
             train = tf.compat.v1.assign_add(step, 1)
         rule = stopping.StopRule(Known(0.5, 0.5, 0.5), patience, 1000)
-        with tf.compat.v1.train.MonitoredSession(
-            hooks=[stopping.StopHook(number, rule, termination)]
-        ) as session:
+        hook = stopping.StopHook(number, rule, termination)
+        with tf.compat.v1.train.MonitoredSession(hooks=[hook]) as session:
             while not session.should_stop():
                 found = session.run(train)
                 termination.is_requested = found == terminated_at
@@ -115,16 +112,16 @@ def test_after_sigterm_no_evaluation_follows_a_checkpoint():
 
 
 @pytest.mark.slow
-def test_two_replicas_stop_and_lower_their_rate_as_one_does(tmp_path):
+def test_two_replicas_stop_and_lower_their_rate_like_a_single_replica(tmp_path):
     completed = programs.run(paths.script("replica_programs.py"), "stopping", tmp_path)
     assert completed.returncode == 0, completed.stderr[-3000:]
     result = json.loads(completed.stdout.splitlines()[-1])
-    assert result["evaluated"] == [2, 4, 6]  # the lowest, and two that bring nothing
+    assert result["evaluated"] == [2, 4, 6]  # the lowest error rate, then two evaluations that are no better
     assert result["rates"] == {"1": 1, "2": 1, "3": 1, "4": 1, "5": 0.5, "6": 0.5}
 
 
 @pytest.mark.slow
-def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before(tmp_path, log):
+def test_training_that_learns_nothing_stops_early_even_if_an_evaluation_was_killed(tmp_path, log):
     model, infos, dirs = replica_programs.make_plateau_model(tmp_path, train_steps=4)
     loop.train(model, infos, dirs)
     evaluation_log.forget_after(model.path, 2)  # as if killed while the checkpoint of step 4 was evaluated
@@ -138,13 +135,13 @@ def test_a_training_that_learns_nothing_ends_in_order_whatever_was_killed_before
     reason = f"no new lowest error rate on dev in 2 evaluations (the lowest was {lowest:.4f} at step 2)"
     assert log.count(f"training ends at step 6: {reason}") == 1
     loop.train(model, infos, dirs)
-    assert log[-1] == f"{model.path}: stopped early at step 6, {reason}; nothing to do"
+    assert log[-1] == f"{model.path}: training stopped early at step 6, {reason}; nothing to do"
 
 
 def run_worker(peers, is_terminated_after=None, should_stop=False):
-    """Runs a worker from step 100 while its peer requests the rows of `peers`, one per step.
+    """Runs a worker from step 100; in each step, its peer contributes the next row of `peers` to the sums.
 
-    Returns the number of steps that were run, and whether SIGTERM is requested on this worker.
+    Returns the number of steps that were run, and True if this worker has to terminate.
     """
     termination, rows = stopping.Termination(), iter(peers)
 

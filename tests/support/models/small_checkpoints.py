@@ -37,9 +37,9 @@ def cut(path) -> None:
     os.truncate(path, os.path.getsize(path) // 2)
 
 
-def flip(path) -> None:
+def flip(path, place=0) -> None:
     content = bytearray(pathlib.Path(path).read_bytes())
-    content[0] ^= 1
+    content[place] ^= 1
     pathlib.Path(path).write_bytes(content)
 
 

@@ -1,7 +1,5 @@
 """What tests of alarms share: a training of 10,000 steps with a warm-up of 100, and observations of it."""
 
-from __future__ import annotations
-
 from estimator_asr.monitoring import observations
 
 TRAINING = observations.TrainingFacts(

@@ -1,7 +1,5 @@
 """Summaries in event files."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A tiny acoustic model on 48 utterances of small_records, learning rate 0.003: on
 it learns. It was observed every 20 steps.
 """
 
-from __future__ import annotations
-
 import csv
 
 import paths

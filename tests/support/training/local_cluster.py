@@ -1,7 +1,5 @@
 """Starts the workers and the evaluator of a cluster on this machine, as a job scheduler would."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

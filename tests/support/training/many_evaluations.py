@@ -6,8 +6,6 @@ memory in MiB after each evaluation.
 It needs a process of its own, because other tests leave their graphs behind.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import sys

@@ -9,8 +9,6 @@
 What came out is printed as JSON in the last line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -4,8 +4,6 @@ and prints the largest differences of the weights as JSON.
 It needs a process of its own, because a process makes its CPU devices once.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

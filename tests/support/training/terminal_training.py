@@ -3,8 +3,6 @@
 Step 20 is evaluated, with a log line in the middle; step 30 ends with an error.
 """
 
-from __future__ import annotations
-
 import time
 
 from tfrecord_builder.program import lazy_tensorflow

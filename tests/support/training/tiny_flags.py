@@ -1,7 +1,5 @@
 """Flags of train for tiny models."""
 
-from __future__ import annotations
-
 ACOUSTIC = ("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--show_utterances=0")
 LANGUAGE = (
     *("--language_layers=1", "--language_units=16", "--language_inner_units=16"),

@@ -4,8 +4,6 @@ batches; prints what came out as JSON.
 It needs a process of its own, because a process makes its CPU devices once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

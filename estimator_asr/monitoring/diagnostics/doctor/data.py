@@ -41,10 +41,8 @@ class Slack(NamedTuple):
 def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.Finding]:
     """Yields findings about a data directory.
 
-    The model's subsampling (4 without a model) determines how many frames CTC has for an utterance.
-
-    Raises:
-        errors.UserError: a file in the directory is missing or damaged, so the check cannot continue.
+    The model's subsampling (4 without a model) determines how many frames CTC has for an utterance. Raises
+    errors.UserError if a file is missing or damaged, so that the check cannot continue.
     """
     info = dataset_info.DatasetInfo.load(data_dir)
     tokens = vocabulary.Vocabulary.load(os.path.join(data_dir, dataset_info.TOKENS_FILE))
@@ -59,9 +57,8 @@ def check(data_dir: str, model_dir: Optional[str] = None) -> Iterator[findings.F
     if "train" not in info.splits:
         yield findings.problem(f"{data_dir} has no train split; build the data again with a train split")
     elif "dev" not in info.splits:
-        yield findings.warning(
-            f"{data_dir} has no dev split, so the model will not be evaluated during training"
-        )
+        text = f"{data_dir} has no dev split, so the model will not be evaluated during training"
+        yield findings.warning(text)
     if "train" in info.splits and info.frontend is not None:
         with splits.explain_damage([data_dir], "train"):
             yield from judge_slack(data_dir, _read_slack(info, data_dir, *_find_settings(model_dir)))
@@ -94,8 +91,10 @@ def judge_split(
     if split.unknown_tokens > _UNKNOWN_FRACTION * split.num_tokens:
         advice = "and learned as <unk>; build with --extend_vocabulary or without --vocabulary_dir"
         if not is_extensible:
-            advice = "because train lacks them; add recordings or text that contain them to train, or build "
-            advice += "with the vocabulary of a larger text (build --corpus=text, then --vocabulary_dir)"
+            advice = (
+                "because train lacks them; add recordings or text that contain them to train, or build with "
+                "the vocabulary of a larger text (build --corpus=text, then --vocabulary_dir)"
+            )
         unknown = f"{100 * split.unknown_tokens / split.num_tokens:.1f} % of the tokens are unknown"
         yield findings.warning(f"{name}: {unknown}, {advice}")
     shared = split.shared_sentences.get("train", 0)
@@ -128,7 +127,6 @@ def judge_slack(data_dir: str, slacks: list[Slack]) -> Iterator[findings.Finding
 
 def _read_slack(info, data_dir, subsampling, shard_cache_gb):
     """Reads the train split for up to _SECONDS; returns the CTC slack of each utterance that was read."""
-
     cache = shard_cache.ShardCache(shard_cache_gb)
     shards = splits.list_shards(info, data_dir, "train")
     records = itertools.chain.from_iterable(map(cache.read_records, shards))

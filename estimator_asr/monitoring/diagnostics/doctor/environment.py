@@ -31,7 +31,7 @@ def check_versions() -> Iterator[findings.Finding]:
     name = next(filter(_version, _DISTRIBUTIONS), "tensorflow")
     tensorflow = _check_tensorflow(name, release)
     yield tensorflow
-    if tensorflow.level == findings.PROBLEM:  # what a wrong version requires does not matter
+    if tensorflow.level == findings.PROBLEM:  # the requirements of a wrong version do not matter
         return
     if _version("packaging") is None:
         yield findings.problem(f"packaging, which {name} requires, is not installed; {_INSTALL}")
@@ -84,8 +84,8 @@ def _check_packages(tensorflow, release):
 
 def _misfit(name, expected):
     version = _version(name)
-    fault = f"is {version}, expected" if version else "is not installed, but required in version"
-    return f"{name} {fault} {expected}; {_INSTALL}"
+    fault = f"is {version}, expected {expected}" if version else f"{expected} is required but not installed"
+    return f"{name} {fault}; {_INSTALL}"
 
 
 def _version(name):

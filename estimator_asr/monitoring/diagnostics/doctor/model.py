@@ -25,16 +25,14 @@ _COUNTS = {
 def check(model_dir: str) -> Iterator[findings.Finding]:
     """Yields findings about a model directory.
 
-    Raises:
-        errors.UserError: the directory cannot be opened, or has no readable checkpoint.
+    Raises errors.UserError if the directory cannot be opened or has no readable checkpoint.
     """
     model = model_directory.open_model_directory(model_dir)
     kind, sizes = model.config.model, f"{model.num_classes:,} classes"
     if model.config.spec.writes_marks:
         sizes = f"{model.num_classes:,} characters"
-    yield findings.ok(
-        f"{kind} model of token type {model.config.token_type} with {sizes}; no file is missing"
-    )
+    token_type = model.config.token_type
+    yield findings.ok(f"{kind} model of token type {token_type} with {sizes}; no file is missing")
     checkpoint = checkpoints.latest(model_dir)
     checkpoints.check(checkpoint, model)
     yield findings.ok(f"checkpoint of step {checkpoints.global_step(checkpoint):,} can be read")
@@ -43,8 +41,8 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
         tag = model.config.spec.error_rate
         yield findings.ok(f"best on dev at step {entries[0].step:,}: {tag} {entries[0].error_rate:.4f}")
     else:
-        text = f"{model_dir} has no best checkpoint, because no checkpoint has been evaluated yet"
-        yield findings.warning(text)
+        reason = "because no checkpoint has been evaluated yet"
+        yield findings.warning(f"{model_dir} has no best checkpoint, {reason}")
     alarm = watchdog.last_alarm(model_dir)
     if alarm:
         yield findings.warning(f"last alarm at step {alarm[0]:,}: {alarm[1]}")
@@ -53,8 +51,7 @@ def check(model_dir: str) -> Iterator[findings.Finding]:
 def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
     """Yields a finding for each data directory that fits the model, then the findings of check_batch.
 
-    Raises:
-        errors.UserError: a data directory does not fit the model, or a directory cannot be opened.
+    Raises errors.UserError if a data directory does not fit the model, or a directory cannot be opened.
     """
     config = model_directory.open_model_directory(model_dir).config
     for data_dir in data_dirs:
@@ -66,8 +63,7 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
 def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
     """Yields a problem for each place where the first training batch differs from its records, or ok if none.
 
-    Raises:
-        errors.UserError: the train split is missing or damaged.
+    Raises errors.UserError if the train split is missing or damaged.
     """
     source = splits.read_split(dataset_info.load_all(data_dirs), data_dirs, "train", config.spec)
     read = input_fn.build_input_fn(source, config.input, training=True, seed=config.train.seed)

@@ -37,18 +37,18 @@ class Steps(NamedTuple):
     num_operations: int  # number of floating-point operations in the matrix products of all steps
 
 
-def check(
-    infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
-) -> Iterator[findings.Finding]:
+def check(data_dirs: Sequence[str], model_dir: Optional[str]) -> Iterator[findings.Finding]:
     """Yields findings about the speed; without data, only about the speed of matrix products.
 
-    If model_dir is None, a default-size model is timed.
+    If model_dir is None, a default-size model is timed. Raises errors.UserError if a directory cannot be read
+    or the data does not fit the model.
     """
     device = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     rate = measure_rate(_SIZES[device])
     yield findings.ok(f"float32 matrix product on the {device}: {rate / 1e9:,.0f} GFLOP/s")
-    if not infos:
+    if not data_dirs:
         return
+    infos = dataset_info.load_all(data_dirs)
     config = choose_config(infos, data_dirs, model_dir)
     source = splits.read_split(infos, data_dirs, "train", config.spec)
     read = input_fn.build_input_fn(source, config.input, training=True, seed=config.train.seed)
@@ -66,14 +66,9 @@ def check(
 def choose_config(
     infos: Sequence[dataset_info.DatasetInfo], data_dirs: Sequence[str], model_dir: Optional[str]
 ) -> experiment.ExperimentConfig:
-    """Returns a model directory's settings, or the defaults for the data if model_dir is None.
-
-    Raises:
-        errors.UserError: the data does not fit the model.
-    """
+    """Returns a model directory's settings, or the defaults for the data if model_dir is None."""
     if model_dir is None:
-        spec = task_spec.for_data(infos[0])
-        train = training_config.TrainConfig(model=spec.name)
+        train = training_config.TrainConfig(model=task_spec.for_data(infos[0]).name)
         return experiment.ExperimentConfig.for_data(infos[0], train=train)
     config = model_directory.open_model_directory(model_dir).config
     for info, data_dir in zip(infos, data_dirs):
@@ -82,7 +77,7 @@ def choose_config(
 
 
 def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iterator[findings.Finding]:
-    """Yields findings on how fast a training step is beside matrix products and the input pipeline.
+    """Yields findings that compare a training step's speed with matrix products and the input pipeline.
 
     `rate` is in operations per second, `input_rate` in frames or tokens (`unit`) per second.
     """
@@ -95,13 +90,11 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
     )
     ratio = input_rate / step_rate
     text = f"the input alone is {ratio:.1f} times as fast as training"
-    if ratio >= _ENOUGH_INPUT:
-        yield findings.ok(text)
-    else:
-        yield findings.warning(
-            f"{text}, but should be at least {_ENOUGH_INPUT:.0f} times; move the data to a local disk, or "
-            "use more cores"
-        )
+    advice = (
+        f"but should be at least {_ENOUGH_INPUT:.0f} times as fast; move the data to a local disk, or use "
+    )
+    is_enough = ratio >= _ENOUGH_INPUT
+    yield findings.ok(text) if is_enough else findings.warning(f"{text}, {advice}more cores")
 
 
 def _time_input(read, length_key):

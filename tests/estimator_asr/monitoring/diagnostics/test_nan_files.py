@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -13,10 +11,7 @@ from estimator_asr.monitoring.diagnostics import nan_files
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 
-UTTERANCES = [
-    nan_files.BatchRow("train000", "S0", 16, 1),
-    nan_files.BatchRow("train001", "S1", 33, 2),
-]
+UTTERANCES = [nan_files.BatchRow("train000", "S0", 16, 1), nan_files.BatchRow("train001", "S1", 33, 2)]
 
 
 def make_records(with_audio=True):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import math
 import types
@@ -11,35 +9,27 @@ from estimator_asr.training.checkpointing import evaluation_log
 from tfrecord_builder import errors
 
 
-def make_evaluation(step, rate, known_at=None):
-    return evaluation_log.LoggedEvaluation(
-        step, step if known_at is None else known_at, {"rate": rate, "loss": 1.0}
-    )
+def make_evaluation(step, rate, loss=1.0):
+    return evaluation_log.LoggedEvaluation(step, step, {"rate": rate, "loss": loss})
 
 
-def make_estimator(model_dir, task_type="worker", save_checkpoints_steps=100):
-    config = types.SimpleNamespace(task_type=task_type, save_checkpoints_steps=save_checkpoints_steps)
+def make_estimator(model_dir, task_type="worker"):
+    config = types.SimpleNamespace(task_type=task_type, save_checkpoints_steps=100)
     return types.SimpleNamespace(model_dir=str(model_dir), config=config)
 
 
 def test_recorded_evaluations_are_read_oldest_first(tmp_path):
     path = str(tmp_path)
     assert evaluation_log.read_evaluations(path) == []
-    for step, rate in [(4, 0.5), (2, 0.75), (4, 0.25)]:  # the last one replaces the first
+    for step, rate in [(4, 0.5), (2, 0.75), (4, 0.25)]:  # the last evaluation replaces the first
         evaluation_log.record_evaluation(path, make_evaluation(step, rate))
     assert evaluation_log.read_evaluations(path) == [make_evaluation(2, 0.75), make_evaluation(4, 0.25)]
     assert [file.name for file in tmp_path.iterdir()] == ["evaluations.json"]
 
 
 def test_nan_and_infinity_are_kept_in_valid_json(tmp_path):
-    evaluation_log.record_evaluation(
-        str(tmp_path), evaluation_log.LoggedEvaluation(1, 1, {"rate": math.nan, "loss": math.inf})
-    )
-
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    json.loads((tmp_path / "evaluations.json").read_text(encoding="utf-8"), parse_constant=refuse)
+    evaluation_log.record_evaluation(str(tmp_path), make_evaluation(1, math.nan, math.inf))
+    json.loads((tmp_path / "evaluations.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     (read,) = evaluation_log.read_evaluations(str(tmp_path))
     assert math.isnan(read.metrics["rate"]) and read.metrics["loss"] == math.inf
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -19,10 +17,14 @@ def three(tmp_path):
     return tmp_path
 
 
+def read_files(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
 def test_an_intact_directory_is_unchanged(three, log):
-    before = {path.name: path.read_bytes() for path in three.iterdir()}
+    before = read_files(three)
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
-    assert {path.name: path.read_bytes() for path in three.iterdir()} == before and not log
+    assert read_files(three) == before and not log
 
 
 def test_a_state_edited_by_hand_is_respected(three, log):
@@ -57,23 +59,16 @@ def test_a_step_that_is_damaged_twice_is_moved_twice(three, log):
     assert sorted(os.listdir(three / "damaged")) == ["model.ckpt-10", "model.ckpt-2", "model.ckpt-2-2"]
 
 
-def test_a_missing_state_is_written_again(three, log):
+@pytest.mark.parametrize("content", [None, b"", b"\x00\xff\xfe", b"model_checkpoint_path model"])
+def test_a_missing_or_damaged_state_is_written_again(three, log, content):
     (three / "checkpoint").unlink()
+    if content is not None:
+        (three / "checkpoint").write_bytes(content)
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
     assert small_checkpoints.continue_from(three) == 10
-    assert log == [
-        f"{three}: checkpoint is missing; training continues from model.ckpt-10, the newest readable "
-        "checkpoint"
-    ]
-
-
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\xfe", b"model_checkpoint_path model"])
-def test_a_damaged_state_is_written_again(three, log, content):
-    (three / "checkpoint").write_bytes(content)
-    assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
-    assert small_checkpoints.continue_from(three) == 10
-    said = "checkpoint cannot be read; training continues from model.ckpt-10, the newest readable checkpoint"
-    assert log == [f"{three}: {said}"]
+    fault = "is missing" if content is None else "cannot be read"
+    said = "training continues from model.ckpt-10, the newest readable checkpoint"
+    assert log == [f"{three}: checkpoint {fault}; {said}"]
     assert not (three / "damaged").exists()
 
 
@@ -110,40 +105,31 @@ def test_without_checkpoint_files_training_starts_from_step_0(tmp_path, log):
     assert recovery.recover(str(tmp_path / "nowhere")) is None
     checkpoints.write_state(str(tmp_path), "model.ckpt-3", ["model.ckpt-3"])
     assert recovery.recover(str(tmp_path)) is None
-    assert log == [
-        f"{tmp_path}: model.ckpt-3 cannot be read (its .index is missing); training starts from step 0"
-    ]
-    assert os.listdir(tmp_path) == []
+    said = "model.ckpt-3 cannot be read (its .index is missing); training starts from step 0"
+    assert log == [f"{tmp_path}: {said}"] and os.listdir(tmp_path) == []
 
 
 def test_leftovers_of_a_killed_save_are_removed_and_nothing_else(three):
+    before = set(os.listdir(three))
     (three / "model.ckpt-12_temp").mkdir()
     (three / "model.ckpt-12_temp" / "part-00000-of-00001.data-00000-of-00001").touch()
-    for name in (
-        "model.ckpt-12.index.tempstate15",
-        "model.ckpt-12.index.tmp0a",
-        "checkpoint.tmp0a",
-        "events.out.tfevents.1",
-        "notes.tmp",
-    ):
+    leftovers = ("model.ckpt-12.index.tempstate15", "model.ckpt-12.index.tmp0a", "checkpoint.tmp0a")
+    for name in (*leftovers, "events.out.tfevents.1", "notes.tmp"):
         (three / name).touch()
     recovery.recover(str(three))
-    assert {name for name in os.listdir(three) if not name.startswith("model.ckpt")} == {
-        *("checkpoint", "events.out.tfevents.1", "notes.tmp")
-    }
-    assert not list(three.glob("model.ckpt-12*"))
+    assert set(os.listdir(three)) == before | {"events.out.tfevents.1", "notes.tmp"}
 
 
 def test_find_changes_nothing(three):
     small_checkpoints.cut(three / "model.ckpt-10.index")
-    before = {path.name: path.read_bytes() for path in three.iterdir()}
+    before = read_files(three)
     found, faults = recovery.find_checkpoint(str(three))
     assert found == str(three / "model.ckpt-2") and list(faults) == [str(three / "model.ckpt-10")]
-    assert {path.name: path.read_bytes() for path in three.iterdir()} == before
+    assert read_files(three) == before
 
 
 class Saver(tf.compat.v1.train.Saver):
-    """Notes the steps that are saved."""
+    """Records the steps that are saved."""
 
     def save(self, session, path, global_step, **options):
         self.steps = [*getattr(self, "steps", []), int(global_step)]
@@ -157,9 +143,8 @@ def train(model_dir, last_step) -> list[int]:
         advance = tf.compat.v1.assign_add(step, 1)
         saver, hooks = Saver(), [recovery.RegularSaver(model_dir, 10)]
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.SAVERS, saver)
-        with tf.compat.v1.train.MonitoredTrainingSession(
-            checkpoint_dir=model_dir, hooks=hooks, save_checkpoint_secs=None, save_summaries_steps=None
-        ) as session:
+        options = {"hooks": hooks, "save_checkpoint_secs": None, "save_summaries_steps": None}
+        with tf.compat.v1.train.MonitoredTrainingSession(checkpoint_dir=model_dir, **options) as session:
             while session.run(advance) < last_step:
                 pass
     return saver.steps

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import socket
 import time
@@ -10,6 +8,7 @@ from estimator_asr.training.distributed import cluster
 from tfrecord_builder import errors
 
 TWO = {"worker": ["a:1", "b:2"]}
+BUT = "but the cluster has {} tasks of this type, numbered from 0"
 
 
 def make(jobs, task_type="worker", index=0, **more):
@@ -72,7 +71,7 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
         ('{"cluster": ["a:1"]}', r"cluster is \['a:1'\]"),
         (
             make({**TWO, "ps": ["p:1"]}),
-            "ps is not supported, because parameter servers never exit; use only chief, worker, evaluator",
+            "ps is not supported, .* never exit; use only chief, worker, evaluator",
         ),
         (make({"master": ["a:1"]}), "cluster lists master, expected only chief, worker, evaluator"),
         (make({"chief": ["a:1", "b:2"]}, "chief"), "has 2 tasks of type chief, expected at most one"),
@@ -82,19 +81,10 @@ def test_a_single_worker_with_an_evaluator_is_a_cluster():
         (make({"worker": ["a", "b:2"]}), "worker address is 'a', expected HOST:PORT"),
         (make({"worker": ["a:1", "b:70000"]}), "worker address is 'b:70000', expected HOST:PORT"),
         (make({"worker": ["a:1", "a:1"]}), "some workers have the same address: a:1, a:1"),
-        (
-            make(TWO, "worker", 2),
-            "task is worker 2, but the cluster has 2 tasks of this type, numbered from 0",
-        ),
-        (
-            make(TWO, "worker", -1),
-            "task is worker -1, but the cluster has 2 tasks of this type, numbered from 0",
-        ),
-        (make(TWO, "chief"), "task is chief 0, but the cluster has 0 tasks of this type, numbered from 0"),
-        (
-            make(TWO, "evaluator", 1),
-            "task is evaluator 1, but the cluster has 1 tasks of this type, numbered from 0",
-        ),
+        (make(TWO, "worker", 2), f"task is worker 2, {BUT.format(2)}"),
+        (make(TWO, "worker", -1), f"task is worker -1, {BUT.format(2)}"),
+        (make(TWO, "chief"), f"task is chief 0, {BUT.format(0)}"),
+        (make(TWO, "evaluator", 1), f"task is evaluator 1, {BUT.format(1)}"),
         (make(TWO, "ps"), "task type is 'ps', expected one of chief, worker, evaluator"),
         (make(TWO, "worker", "0"), "task is {'type': 'worker', 'index': '0'}, expected the form"),
         ('{"cluster": {"worker": ["a:1", "b:2"]}}', "task is None, expected the form"),
@@ -110,11 +100,11 @@ def test_a_port_in_use_is_refused():
         listener.bind(("", 0))
         listener.listen()
         address = f"localhost:{listener.getsockname()[1]}"
-        with pytest.raises(
-            errors.UserError, match=f"TF_CONFIG: cannot listen on {address}, the address of this task"
-        ):
-            cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
-    cluster.check_port(cluster.Cluster(("a:1", address), None, 1))
+        worker = cluster.Cluster(("a:1", address), None, 1)
+        said = f"TF_CONFIG: cannot listen on {address}, the address of this task"
+        with pytest.raises(errors.UserError, match=said):
+            cluster.check_port(worker)
+    cluster.check_port(worker)
 
 
 def test_workers_that_do_not_answer_are_waited_for_at_the_same_time(monkeypatch):
@@ -126,5 +116,5 @@ def test_workers_that_do_not_answer_are_waited_for_at_the_same_time(monkeypatch)
     peers = cluster.Peers(cluster.Cluster(tuple(f"w{i}:1" for i in range(9)), None, 0))
     started = time.monotonic()
     peers.ask()
-    assert time.monotonic() - started < 2  # one after the other would take 4 s
+    assert time.monotonic() - started < 2  # one after another, they would take 4 s
     assert len(peers.describe_missing()) == 8

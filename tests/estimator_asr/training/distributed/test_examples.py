@@ -1,7 +1,6 @@
-"""The scripts of examples/ train on clusters that each test starts, as one process would."""
+"""The scripts in examples/ train on a cluster, with the same result as a single process."""
 
-from __future__ import annotations
-
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -28,32 +27,36 @@ TRAIN = [
 
 
 def run_script(name, cluster, flags):
-    script, environment = str(paths.ROOT / "examples" / name / "train.py"), {**os.environ}
+    script = str(paths.ROOT / "examples" / name / "train.py")
     command = [sys.executable, script, "2", "0"]  # without GPUs
     if name == "spark":
         submit = pathlib.Path(importlib.util.find_spec("pyspark").origin).parent / "bin" / "spark-submit"
         command = [str(submit), f"--master={cluster.runner}", script, "2"]
-    environment |= {**clusters.ENVIRONMENT, "RAY_ADDRESS": cluster.runner}
+    environment = {**os.environ, **clusters.ENVIRONMENT, "RAY_ADDRESS": cluster.runner}
     return subprocess.run([*command, *flags], env=environment, capture_output=True, text=True)
+
+
+@contextlib.contextmanager
+def start_cluster(name, directory):
+    """Starts two workers, and writes data for them."""
+    small_records.make_data(str(directory / "data"), splits=[("train", 24), ("dev", 3)], with_audio=False)
+    with clusters.start(name, directory) as cluster:
+        cluster.start_worker()
+        cluster.start_worker()
+        yield cluster
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["spark", "ray"])
 def test_two_workers_of_a_cluster_train_one_model(name, tmp_path):
-    small_records.make_data(str(tmp_path / "data"), splits=[("train", 24), ("dev", 3)], with_audio=False)
-    with clusters.start(name, tmp_path) as cluster:
-        cluster.start_worker()
-        cluster.start_worker()
-        flags = [*TRAIN, f"--data_dir={tmp_path}/data", f"--model_dir={tmp_path}/model"]
+    flags = [*TRAIN, f"--data_dir={tmp_path}/data", f"--model_dir={tmp_path}/model"]
+    with start_cluster(name, tmp_path) as cluster:
         done = run_script(name, cluster, flags)
     assert done.returncode == 0, done.stdout + done.stderr
     alone = programs.run("estimator_asr.train", *flags[:-1], f"--model_dir={tmp_path}/alone")
     assert alone.returncode == 0, alone.stderr
-    weights, expected = (
-        small_checkpoints.read_weights(tmp_path / "model"),
-        small_checkpoints.read_weights(tmp_path / "alone"),
-    )
+    weights, expected = (small_checkpoints.read_weights(tmp_path / name) for name in ("model", "alone"))
     assert weights["global_step"] == 6 and set(weights) == set(expected)
     for key, value in expected.items():
         np.testing.assert_allclose(weights[key], value, atol=1e-5, err_msg=key)
@@ -63,25 +66,19 @@ def test_two_workers_of_a_cluster_train_one_model(name, tmp_path):
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", ["spark", "ray"])
 def test_after_the_death_of_a_trainer_the_same_command_continues(name, tmp_path):
-    small_records.make_data(str(tmp_path / "data"), splits=[("train", 24), ("dev", 3)], with_audio=False)
     flags = [*TRAIN, "--train_steps=600", "--save_checkpoints_steps=20"]
     flags += [f"--data_dir={tmp_path}/data", f"--model_dir={tmp_path}/model"]
-    with clusters.start(name, tmp_path) as cluster, futures.ThreadPoolExecutor() as pool:
-        cluster.start_worker()
-        cluster.start_worker()
+    with start_cluster(name, tmp_path) as cluster, futures.ThreadPoolExecutor() as pool:
         started = pool.submit(run_script, name, cluster, flags)
         while not list(tmp_path.glob("model/model.ckpt-[2-9]*.index")):
             assert not started.done(), started.result()
             time.sleep(0.1)
         find = ["pgrep", "-f", f"estimator_asr.train .*--model_dir={tmp_path}/model"]
-        first, second = subprocess.run(find, capture_output=True, text=True, check=True).stdout.split()
+        _, second = subprocess.run(find, capture_output=True, text=True, check=True).stdout.split()
         os.kill(int(second), signal.SIGKILL)
         assert started.result().returncode != 0
         done = run_script(name, cluster, flags)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "continues from step" in done.stdout + done.stderr + read_logs(tmp_path)
+    logs = [path.read_text(errors="replace") for path in tmp_path.rglob("std*") if path.is_file()]
+    assert any("continues from step" in text for text in (done.stdout, done.stderr, *logs))
     assert small_checkpoints.read_weights(tmp_path / "model")["global_step"] == 600
-
-
-def read_logs(directory):
-    return "".join(path.read_text(errors="replace") for path in directory.rglob("std*") if path.is_file())

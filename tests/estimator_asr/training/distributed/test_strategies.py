@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np
@@ -29,8 +27,8 @@ def test_several_gpus_share_the_batch_without_a_flag(monkeypatch):
     assert strategies.build_strategy(training_config.TrainConfig()) == ("mirrored", ())
 
 
-def test_cpu_replicas_run_the_collectives_of_gpus():
-    """On GPUs TensorFlow chooses CollectiveAllReduce, on CPUs in graph mode ReductionToOneDevice."""
+def test_cpu_replicas_run_the_same_collectives_as_gpus():
+    """By default, TensorFlow uses CollectiveAllReduce on GPUs, but ReductionToOneDevice on CPUs."""
     with tf.Graph().as_default():
         strategy = strategies.build_strategy(training_config.TrainConfig(num_cpu_replicas=2))
         sums = strategy.extended.call_for_each_replica(lambda: replicas.sum_over_replicas([tf.ones([3])]))
@@ -54,13 +52,7 @@ def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, n
 
 @pytest.mark.parametrize(
     "num_gpus, evaluator, growth, count",
-    [
-        (1, "a:9", "", 1),
-        (1, "a:9", "true", 0),
-        (1, "e:9", "", 0),
-        (0, "a:9", "", 0),
-        (1, None, "", 0),
-    ],
+    [(1, "a:9", "", 1), (1, "a:9", "true", 0), (1, "e:9", "", 0), (0, "a:9", "", 0), (1, None, "", 0)],
 )
 def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
     monkeypatch, log, num_gpus, evaluator, growth, count
@@ -74,22 +66,15 @@ def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
 
 
 @pytest.mark.parametrize(
-    "settings, read, default, changed",
-    [
-        ({"num_cpu_replicas": 3}, lambda session: session.device_count["CPU"], 1, 3),
-        (
-            {"xla": True},
-            lambda session: session.graph_options.optimizer_options.global_jit_level,
-            *(0, tf.compat.v1.OptimizerOptions.ON_1),
-        ),
-    ],
+    "settings, num_cpus, jit_level",
+    [({}, 1, 0), ({"num_cpu_replicas": 3}, 3, 0), ({"xla": True}, 1, tf.compat.v1.OptimizerOptions.ON_1)],
 )
-def test_the_session_follows_the_flags(settings, read, default, changed):
-    for flags, expected in (({}, default), (settings, changed)):
-        session = strategies.session_config(training_config.TrainConfig(**flags))
-        assert read(session) == expected
-        # GPUs launch collectives in one order.
-        assert session.experimental.collective_nccl and session.allow_soft_placement
+def test_the_session_follows_the_flags(settings, num_cpus, jit_level):
+    session = strategies.session_config(training_config.TrainConfig(**settings))
+    assert session.device_count["CPU"] == num_cpus
+    assert session.graph_options.optimizer_options.global_jit_level == jit_level
+    # All GPUs launch collectives in the same order.
+    assert session.experimental.collective_nccl and session.allow_soft_placement
 
 
 CLUSTER = cluster.Cluster(("a:1", "b:2"), None, 0)
@@ -110,17 +95,15 @@ def test_xla_on_a_cpu_is_warned_about(monkeypatch, log, xla, num_gpus, count):
 
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
-    """Sets the hardware of the machine."""
+    """A function that simulates a CPU with some flags, and GPUs with some compute capabilities."""
 
     def set_machine(cpu_flags="avx2", gpus=()):
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {cpu_flags} sse\n")
         monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "cpuinfo"))
         devices = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(len(gpus))]
+        details = {device: {"compute_capability": gpu} for device, gpu in zip(devices, gpus)}
         monkeypatch.setattr(strategies.tf.config, "list_physical_devices", lambda kind: devices)
-        details = {device.name: {"compute_capability": gpu} for device, gpu in zip(devices, gpus)}
-        monkeypatch.setattr(
-            strategies.tf.config.experimental, "get_device_details", lambda device: details[device.name]
-        )
+        monkeypatch.setattr(strategies.tf.config.experimental, "get_device_details", details.get)
 
     return set_machine
 
@@ -138,19 +121,12 @@ def check(precision):
         ("avx2", [(7, 0), (9, 0)], "float16", None),
         ("avx2", [(8, 0), (9, 0)], "bfloat16", None),
         ("avx512_bf16", [], "float16", "--precision=float16 needs a GPU with compute capability 7.0 or high"),
-        (
-            "avx2",
-            [(7, 5), (6, 1)],
-            "float16",
-            "float16 needs compute capability 7.0 or higher, but GPU:1 has",
-        ),
+        ("avx2", [(7, 5), (6, 1)], "float16", "needs compute capability 7.0 or higher, but GPU:1 has 6.1"),
         ("avx512f", [], "bfloat16", "without a GPU needs a CPU with avx512_bf16 or amx_bf16, but this CPU"),
         ("avx512_bf16", [(7, 5)], "bfloat16", "needs compute capability 8.0 or higher, but GPU:0 has 7.5"),
     ],
 )
-def test_precisions_that_the_hardware_lacks_are_refused_with_the_reason(
-    machine, cpu_flags, gpus, wanted, said
-):
+def test_a_precision_that_the_hardware_lacks_is_refused(machine, cpu_flags, gpus, wanted, said):
     machine(cpu_flags, gpus)
     with pytest.raises(errors.UserError, match=said) if said else contextlib.nullcontext():
         check(wanted)
@@ -166,17 +142,16 @@ def test_without_cpu_information_bfloat16_is_refused(machine, monkeypatch, tmp_p
 def test_bfloat16_needs_onednn(machine, monkeypatch):
     machine(cpu_flags="avx512_bf16")
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
-    with pytest.raises(
-        errors.UserError, match="needs oneDNN on a CPU, but TF_ENABLE_ONEDNN_OPTS=0 turns it off"
-    ):
+    said = "needs oneDNN on a CPU, but TF_ENABLE_ONEDNN_OPTS=0 turns it off"
+    with pytest.raises(errors.UserError, match=said):
         check("bfloat16")
 
 
-def multiply(kind):
-    """Product of two random matrices with the session of a precision, and the types of the graph that ran."""
+def multiply(precision):
+    """Multiplies two random matrices; returns the product, NumPy's product, and True if bfloat16 was used."""
     rng = np.random.default_rng(0)
     left, right = (rng.normal(size=[64, 64]).astype(np.float32) for _ in range(2))
-    config = strategies.session_config(training_config.TrainConfig(precision=kind))
+    config = strategies.session_config(training_config.TrainConfig(precision=precision))
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config) as session:
         inputs = [tf.compat.v1.placeholder(tf.float32, [64, 64]) for _ in range(2)]
         product = tf.identity(tf.nn.relu(tf.matmul(*inputs)) + 0.0)
@@ -195,7 +170,7 @@ def test_bfloat16_changes_the_ops_and_barely_the_result():
         pytest.skip(str(error))
     result, exact, has_bfloat16 = multiply("bfloat16")
     assert has_bfloat16 and result.dtype == np.float32
-    np.testing.assert_allclose(result, exact, atol=0.2)  # 64 products of about 1, each to 1 of 256
+    np.testing.assert_allclose(result, exact, atol=0.2)  # 64 products of about 1 with errors up to 1/256 each
 
 
 def test_float32_leaves_the_graph_as_it_is():
@@ -214,17 +189,17 @@ def test_bfloat16_is_a_rewrite_on_cpus_and_casts_on_gpus(monkeypatch, num_gpus, 
     assert rewrites.auto_mixed_precision_onednn_bfloat16 == rewrite
 
 
-def test_float16_is_the_rewrite_for_gpus_and_never_the_one_that_crashes():
-    for kind, on in (("float32", (0, 0)), ("float16", (1, 0)), ("bfloat16", (0, 1))):
-        config = strategies.session_config(training_config.TrainConfig(precision=kind))
-        options = config.graph_options.rewrite_options
-        assert (options.auto_mixed_precision, options.auto_mixed_precision_onednn_bfloat16) == on
-        assert options.auto_mixed_precision_cpu == 0
+@pytest.mark.parametrize("kind, on", [("float32", (0, 0)), ("float16", (1, 0)), ("bfloat16", (0, 1))])
+def test_float16_is_the_rewrite_for_gpus_and_never_the_one_that_crashes(kind, on):
+    config = strategies.session_config(training_config.TrainConfig(precision=kind))
+    options = config.graph_options.rewrite_options
+    assert (options.auto_mixed_precision, options.auto_mixed_precision_onednn_bfloat16) == on
+    assert options.auto_mixed_precision_cpu == 0
 
 
 @pytest.fixture
 def devices(monkeypatch, tmp_path):
-    """Sets what the machine has."""
+    """A function that simulates GPUs, and GPUs that TensorFlow cannot use."""
     monkeypatch.setattr(strategies, "DEVICE_FILES", (str(tmp_path / "nvidia[0-9]*"),))
     monkeypatch.setattr(strategies.cpu, "count_cores", lambda: 2)
 
@@ -257,14 +232,9 @@ def test_the_devices_of_a_process_are_logged_in_one_line(devices, log, num_gpus,
     assert log == [line]
 
 
-IDLE = (
-    "a GPU is present but TensorFlow cannot use it, so training runs on the CPU; "
-    "run python -m estimator_asr.doctor"
-)
-
-
 @pytest.mark.parametrize("found", [{"device_file": True}, {"on_pci_bus": "NVIDIA GPU at 0000:01:00.0"}])
 def test_a_gpu_that_tensorflow_cannot_use_is_warned_about(devices, log, found):
     devices(**found)
     strategies.log_devices(1, None)
-    assert log == [IDLE, "training on 1 CPU, 2 cores"]
+    said = "a GPU is present but TensorFlow cannot use it, so training runs on the CPU; run python -m"
+    assert log == [f"{said} estimator_asr.doctor", "training on 1 CPU, 2 cores"]

@@ -1,6 +1,4 @@
-"""The training program on two workers and an evaluator: real processes of this machine."""
-
-from __future__ import annotations
+"""The training program on two workers and an evaluator, as processes on this machine."""
 
 import signal
 import time
@@ -42,7 +40,7 @@ def wait_for_checkpoint(path, workers):
 
 
 def finish(data, model_dir, logs, step):
-    """Trains on in a cluster and alone from the beginning; returns the weights of both."""
+    """Continues training in a cluster, and trains from the start in one process; returns both weights."""
     with local_cluster.start(build_command(data, model_dir, step), 2, logs) as workers:
         alone = programs.run(*build_command(data, model_dir.with_name("alone"), step))
         assert alone.returncode == 0, alone.stderr
@@ -58,11 +56,11 @@ def assert_equal(weights, expected):
 
 
 @pytest.mark.long
-def test_two_workers_and_an_evaluator_give_the_weights_of_one_process(data, tmp_path):
+def test_two_workers_and_an_evaluator_train_the_weights_of_one_process(data, tmp_path):
     weights, expected = finish(data, tmp_path / "model", tmp_path / "logs", 10)
     assert weights["global_step"] == 10
     assert_equal(weights, expected)
-    assert not list((tmp_path / "model").glob("tmp_worker_*"))  # each with the checkpoints of the chief
+    assert not list((tmp_path / "model").glob("tmp_worker_*"))  # copies of the chief's checkpoints
 
 
 @pytest.mark.slow
@@ -92,10 +90,8 @@ def test_a_worker_that_was_killed_ends_the_others_and_all_continue_from_the_last
         assert workers.processes["chief"].exitcode == 70, workers.read_log("chief")
     assert list((model_dir / "tmp_worker_0").glob("*.index"))
     said = workers.read_log("chief").splitlines()[-1]
-    assert "worker 1 (127.0.0.1:" in said and said.endswith(
-        "died, so this worker ends too; start all workers again; "
-        "the same command continues from the last checkpoint"
-    )
+    end = "died, so this worker ends too; start all workers again; the same command continues from the last"
+    assert "worker 1 (127.0.0.1:" in said and said.endswith(f"{end} checkpoint")
     step = int(tf.train.load_variable(str(model_dir), "global_step"))
     assert_equal(*finish(data, model_dir, logs, step + 10))
     assert not list(model_dir.glob("tmp_worker_*"))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +11,7 @@ SETTINGS = training_config.OptimizerConfig(adam_epsilon=1e-6, clip_norm=1.0)
 
 
 class Training:
-    """Learns a vector and a table from rows [token, value], in updates of several batches."""
+    """Learns a vector and a table from rows [token, value]; each update uses several batches."""
 
     def __init__(self, num_batches, *, scaled=False):
         self.rows = tf.compat.v1.placeholder(tf.float32, [None, 2])
@@ -27,27 +25,26 @@ class Training:
         normalisation.defer_update(self.average, 0.1 * (tf.reduce_mean(self.rows[:, 1]) - self.average))
         self.step = tf.compat.v1.train.create_global_step()
         scale = optimization.LossScale() if scaled else None
-        self.optimizer = optimization.build_optimizer(SETTINGS, tf.constant(0.1))
-        minimizer = optimization.Minimizer(self.optimizer, SETTINGS.clip_norm, self.step, scale)
+        optimizer = optimization.build_optimizer(SETTINGS, tf.constant(0.1))
+        minimizer = optimization.Minimizer(optimizer, SETTINGS.clip_norm, self.step, scale)
         if num_batches == 1:
             self.update = minimizer.minimize(losses.to_minimise())
         else:
             self.update = gradient_accumulation.minimize(losses, minimizer, num_batches)
         self.session = tf.compat.v1.Session()
-        self.session.run(
-            [tf.compat.v1.global_variables_initializer(), tf.compat.v1.local_variables_initializer()]
-        )
+        self.session.run(tf.compat.v1.global_variables_initializer())
         self.start()
 
     def start(self):
+        """Does what happens in a new session."""
+        self.session.run(tf.compat.v1.local_variables_initializer())
         for hook in self.update.hooks:
             hook.after_create_session(self.session, None)
 
     def run(self, rows):
         """Runs a step and returns its metrics."""
-        shown = {
-            name: getattr(self.update, name) for name in ("loss", "is_finite", "gradient_norm", "number")
-        }
+        names = ("loss", "is_finite", "gradient_norm", "number")
+        shown = {name: getattr(self.update, name) for name in names}
         values, _ = self.session.run([shown, self.update.train_op], {self.rows: np.float32(rows)})
         for hook in self.update.hooks:
             hook.after_run(tf.compat.v1.train.SessionRunContext(None, self.session), None)
@@ -91,7 +88,7 @@ def test_moving_averages_get_the_mean_of_the_batches():
     assert values["average"] == pytest.approx(0.1 * 3)
 
 
-def test_the_loss_is_that_of_the_batch_and_the_norm_that_of_the_last_update():
+def test_the_loss_is_from_the_batch_and_the_norm_from_the_last_update():
     _, shown = train(2, BATCHES)
     _, joined = train(1, JOINED)
     assert shown[0]["loss"] == pytest.approx((-0.25 + 1 - 1) ** 2)  # 0.5 x 0 - 0.25 x 1 + table[0] - 1
@@ -122,7 +119,6 @@ def test_an_interrupted_training_continues_at_the_first_batch_of_the_update():
         training = Training(2)
         for batch in BATCHES[:3]:
             training.run(batch)
-        training.session.run(tf.compat.v1.local_variables_initializer())  # as a new session does
         training.start()
         for batch in BATCHES[2:4]:
             training.run(batch)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -32,12 +30,13 @@ def test_both_optimizers_reach_a_known_answer(name):
     settings = training_config.OptimizerConfig(optimizer=name, adam_beta2=0.999)
     target = np.float32([0.4, 0.2, -0.5])
 
+    def build_loss(weights):
+        return tf.reduce_mean(tf.square(weights - target))
+
     def build_optimizer():
         return optimization.build_optimizer(settings, tf.constant(0.1))
 
-    values, _ = optimise(
-        lambda w: tf.reduce_mean(tf.square(w - target)), build_optimizer, clip_norm=5.0, steps=150
-    )
+    values, _ = optimise(build_loss, build_optimizer, clip_norm=5.0, steps=150)
     np.testing.assert_allclose(values, target, atol=0.02)
 
 
@@ -51,11 +50,11 @@ def test_a_gradient_above_the_norm_is_scaled_to_it(clip_norm, values):
 
 
 def test_rows_gathered_twice_are_summed():
-    # Row 1 has the gradient 3 + 4 in its only column, row 0 none: the norm is 7, not 5.
-    values, norm = optimise(
-        lambda w: tf.reduce_sum(tf.gather(w, [1, 1]) * [3.0, 4.0]), sgd, clip_norm=1.0, start=[0, 0]
-    )
-    assert norm == pytest.approx(7)
+    def build_loss(weights):
+        return tf.reduce_sum(tf.gather(weights, [1, 1]) * [3.0, 4.0])
+
+    values, norm = optimise(build_loss, sgd, clip_norm=1.0, start=[0, 0])
+    assert norm == pytest.approx(7)  # not 5, because the gradient of row 1 is 3 + 4
     np.testing.assert_allclose(values, [0, -1], rtol=1e-6)
 
 
@@ -72,7 +71,7 @@ def test_update_ops_run_with_the_step():
 
 
 class Fed:
-    """A weight and a table whose loss has a value that is fed, and a moving average."""
+    """A training step of weights, a table and a moving average; each step feeds the loss's two factors."""
 
     def __init__(self, name, scale=None):
         self.value = tf.compat.v1.placeholder(tf.float32, [])
@@ -82,17 +81,15 @@ class Fed:
         loss = tf.reduce_sum(weight) * self.value + tf.reduce_sum(tf.gather(table, [1, 3])) * self.rows
         average = tf.compat.v1.get_variable("average", initializer=0.0, trainable=False)
         normalisation.defer_update(average, self.value)
-        optimizer = optimization.build_optimizer(
-            training_config.OptimizerConfig(optimizer=name), tf.constant(0.1)
-        )
+        config = training_config.OptimizerConfig(optimizer=name)
+        optimizer = optimization.build_optimizer(config, tf.constant(0.1))
         step = tf.compat.v1.train.create_global_step()
-        self.scale = scale and scale()
-        self.update = optimization.Minimizer(optimizer, 5.0, step, self.scale).minimize(loss)
+        self.update = optimization.Minimizer(optimizer, 5.0, step, scale and scale()).minimize(loss)
         self.session = tf.compat.v1.Session()
         self.session.run(tf.compat.v1.global_variables_initializer())
 
     def step(self, value, rows=1.0):
-        """Returns whether the step was finite."""
+        """Runs a step; returns True if it was finite."""
         feeds = {self.value: value, self.rows: rows}
         return self.session.run([self.update.is_finite, self.update.train_op], feeds)[0]
 
@@ -126,8 +123,7 @@ def test_a_loss_scale_changes_only_steps_that_overflow():
         np.testing.assert_allclose(results[1][name], value, rtol=1e-6, err_msg=name)
     with tf.Graph().as_default():
         fed = Fed("adam", optimization.LossScale)
-        # The loss is finite, but times the scale the gradient is not: not a bad batch, but a lower scale.
-        assert fed.step(1e35)
+        assert fed.step(1e35)  # the loss is finite; only its gradient multiplied by the scale overflows
         values = fed.values()
         np.testing.assert_array_equal(values["weight"], [1, 2])
         assert values["loss_scale/scale"] == 2**14 and values["average"] == 0
@@ -171,16 +167,14 @@ def test_the_loss_scale_falls_after_overflows_and_rises_after_2000_good_updates(
 @pytest.mark.parametrize(
     "name, gradient, clip_norm",
     [
-        # Per label of the whole batch: (2 x [1, 0] + 6 x [0, 1]) / 8.
+        # The sum over the 8 labels of both replicas, divided by 8: (2 x [1, 0] + 6 x [0, 1]) / 8.
         ("dense", [0.25, 0.75], 0.5),
-        # Row 0 by the first replica (2 labels), row 1 by both (2 and 6), row 2 by nobody; out of 8 labels.
+        # The first replica (2 labels) uses rows 0 and 1, the second (6 labels) row 1, and none of them row 2.
         ("sparse", [0.25, 1.0, 0.0], None),
         ("clipped sparse", [0.25, 1.0, 0.0], 0.5),
     ],
 )
-def test_two_replicas_sum_their_gradients_and_clip_the_norm_of_the_sum(
-    two_replicas, name, gradient, clip_norm
-):
+def test_two_replicas_sum_gradients_and_clip_the_norm_of_the_sum(two_replicas, name, gradient, clip_norm):
     norm = np.linalg.norm(gradient)
     factor = clip_norm / norm if clip_norm else 1.0
     assert two_replicas[name]["gradient_norm"] == pytest.approx(norm, rel=1e-6)
@@ -188,5 +182,5 @@ def test_two_replicas_sum_their_gradients_and_clip_the_norm_of_the_sum(
 
 
 def test_the_losses_of_two_replicas_average_to_the_loss_per_label_of_the_whole_batch(two_replicas):
-    # Every label costs 1; the first replica has 2 of them where the mean is 4, so the second has 1.5.
+    # Every label has loss 1. The first replica divides its 2 labels by the mean of 4 labels per replica.
     assert two_replicas["dense"]["loss"] == pytest.approx(0.5)

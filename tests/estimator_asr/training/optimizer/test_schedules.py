@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -13,7 +11,7 @@ BATCH_SIZE, STEPS_PER_EPOCH = 64.0, 10.0
 
 
 def rates(steps, history=None, steps_per_epoch=STEPS_PER_EPOCH, **settings):
-    """The rate at each step of a schedule whose initial rate is 1."""
+    """Returns the learning rate at each step for an initial rate of 1."""
     optimizer = training_config.OptimizerConfig(learning_rate=1.0, **settings)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])
@@ -29,7 +27,7 @@ def test_the_learning_rate_scales_with_the_batch_only_if_configured(settings, ra
 
 
 class Evaluated:
-    """A history: error rates without a new lowest since step 20."""
+    """An evaluation history whose lowest error rate is at step 20."""
 
     def known_at(self, step):
         return [(value, min(value, 20) * -0.01) for value in range(10, step + 1, 10)]
@@ -45,12 +43,8 @@ PLATEAU = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.
 @pytest.mark.parametrize(
     "settings, warmup_epochs, expected",
     [
-        # 20 steps of warm-up; epoch 3 is complete, and its factor holds, from step 30 on.
-        (
-            BOUNDARIES,
-            2,
-            {0: 0, 10: 0.5, 19: 0.95, 20: 1, 29: 1, 30: 0.1, 31: 0.1, 49: 0.1, 50: 0.01, 51: 0.01},
-        ),
+        # The warm-up takes 20 steps; epoch 3 ends at step 30, from which its factor applies.
+        (BOUNDARIES, 2, {0: 0, 10: 0.5, 19: 0.95, 20: 1, 29: 1, 30: 0.1, 49: 0.1, 50: 0.01, 51: 0.01}),
         (CLOSE, 0, {5: 1, 6: 0.25}),
         ({}, 0, {0: 1, 1: 1, 500: 1}),
         ({}, 0.5, {0: 0, 1: 0.2, 4: 0.8, 5: 1, 6: 1}),
@@ -58,7 +52,7 @@ PLATEAU = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.
         ({**EXPONENTIAL, "decay_epochs": 2}, 1, {5: 0.5, 10: 1, 20: 0.5**0.5, 30: 0.5, 50: 0.25}),
         ({**INVERSE_TIME, "decay_rate": 1.0}, 1, {5: 0.5, 10: 1, 20: 1 / 2, 30: 1 / 3, 50: 1 / 5}),
         ({"schedule": "inverse_sqrt"}, 4, {0: 0, 20: 0.5, 40: 1, 160: 0.5, 640: 0.25}),
-        # The lowest comes at 20; 30 and 40, then 50 and 60 bring no new lowest.
+        # The lowest error rate is at step 20. There is no new lowest at 30 and 40, nor at 50 and 60.
         (PLATEAU, 1, {0: 0, 5: 0.5, 10: 1, 39: 1, 40: 0.1, 59: 0.1, 60: 0.01}),
         (PLATEAU, 5, {25: 0.5, 50: 1, 60: 1, 70: 0.1}),  # evaluations until step 50 do not count
     ],
@@ -88,13 +82,13 @@ def test_the_warmup_ends_at_the_step_of_its_epoch(settings, warmup_epochs, expec
     "epoch, steps_per_epoch, first",
     [
         (0.29, 100, 29),  # 0.29 * 100 is 28.999999999999996
-        (0.57, 100, 57),  # 56.99999999999999
-        (1.1, 100, 110),  # 110.00000000000001
+        (0.57, 100, 57),  # 0.57 * 100 is 56.99999999999999
+        (1.1, 100, 110),  # 1.1 * 100 is 110.00000000000001
         (1.1, 30, 33),
         (0.57, 1000, 570),
         (0.29, 7, 3),  # 2.03: step 2 is before the boundary
         (0.57, 10, 6),
-        (1.1, 12.5, 14),  # 13.75, of accumulated gradients
+        (1.1, 12.5, 14),  # 13.75; gradient accumulation makes epochs of 12.5 steps
         (2, 12.5, 25),
     ],
 )
@@ -106,19 +100,14 @@ def test_a_decay_factor_applies_from_the_first_step_at_or_after_its_epoch(epoch,
 
 def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph():
     history = Evaluated()
-    settings = training_config.OptimizerConfig(
-        learning_rate=1.0, schedule="plateau", plateau_evaluations=1, warmup_epochs=0
-    )
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    settings = training_config.OptimizerConfig(schedule="plateau", plateau_evaluations=1, warmup_epochs=0)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         step = tf.compat.v1.placeholder(tf.int64, [])
         rate = schedules.build_schedule(settings, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
-        tf.compat.v1.get_default_graph().finalize()
+        graph.finalize()
         before = session.run(rate, {step: 30})
         history.known_at = lambda step: [(10, 0.5)]
         assert session.run(rate, {step: 30}) > before
-
-
-NAN = math.nan
 
 
 @pytest.mark.parametrize(
@@ -132,21 +121,16 @@ NAN = math.nan
         ([0.9, 0.95, 0.8, 0.85, 0.8], 1),
         ([0.9, 0.9, 0.9, 0.9], 1),
         ([0.9, 0.9, 0.9, 0.9, 0.9], 2),  # a reduction restarts the count
-        ([0.9, NAN, NAN], 1),
-        ([NAN, NAN, 0.9], 1),
+        ([0.9, math.nan, math.nan], 1),
+        ([math.nan, math.nan, 0.9], 1),
         ([math.inf, 0.9, math.inf], 0),
     ],
 )
 def test_the_rate_is_reduced_after_two_evaluations_without_a_new_lowest(error_rates, reductions):
-    assert (
-        schedules.count_reductions([(step + 1, rate) for step, rate in enumerate(error_rates)], 2, 0)
-        == reductions
-    )
+    assert schedules.count_reductions(enumerate(error_rates, 1), 2, 0) == reductions
 
 
 def test_evaluations_during_the_warmup_only_set_the_lowest():
     pairs = [(10, 0.5), (20, 0.9), (30, 0.8), (40, 0.6), (50, 0.6)]
-    assert schedules.count_reductions(pairs, 2, 0) == 2
-    assert schedules.count_reductions(pairs, 2, 20) == 1
-    assert schedules.count_reductions(pairs, 2, 30) == 1  # 40 and 50 are not below 0.5
-    assert schedules.count_reductions(pairs, 2, 40) == 0
+    reductions = {steps: schedules.count_reductions(pairs, 2, steps) for steps in (0, 20, 30, 40)}
+    assert reductions == {0: 2, 20: 1, 30: 1, 40: 0}  # after 30 warm-up steps, 40 and 50 are not below 0.5

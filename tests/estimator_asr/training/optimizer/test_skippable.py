@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,13 +16,13 @@ OF_TENSORFLOW = {
 
 
 class Training:
-    """A table trained by hand; a step is applied or skipped as told."""
+    """Trains a table; the caller decides for each step whether it is applied or skipped."""
 
     def __init__(self, name, is_sparse):
         table = tf.compat.v1.get_variable("table", initializer=START)
         read = tf.gather(table, [0, 2]) if is_sparse else table
         self.is_applied = tf.compat.v1.placeholder(tf.bool, [])
-        weight = tf.cast(self.is_applied, tf.float32)  # a skipped step has gradient zero
+        weight = tf.cast(self.is_applied, tf.float32)  # the gradient of a skipped step is zero
         (gradient,) = tf.gradients(tf.reduce_sum(tf.square(read)) * weight, table)
         self.train_op = OURS[name]().apply([(gradient, table)], self.is_applied)
         self.session = tf.compat.v1.Session()
@@ -57,7 +55,7 @@ def test_a_skipped_step_changes_no_bit_of_weights_moments_and_beta_powers(name, 
 
 
 def train(name, steps, build_loss, path=None, *, by_tensorflow=False):
-    """Returns all variables by their name in a checkpoint; training continues at the checkpoint of a path."""
+    """Returns all variables by name; if there is a path, continues from its checkpoint, and saves another."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         with tf.compat.v1.variable_scope("model"):
             table = tf.compat.v1.get_variable("table", initializer=START)

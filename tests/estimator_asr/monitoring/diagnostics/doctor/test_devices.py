@@ -1,7 +1,5 @@
 """Machines with GPUs are simulated by their lists of devices, because the test machine has no GPU."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

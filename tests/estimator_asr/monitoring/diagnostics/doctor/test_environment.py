@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import importlib.metadata
 import types
 
@@ -119,11 +117,7 @@ def test_other_tested_packages_are_ok(check, python, changes):
                 ("tf-nightly-cpu", "2.21.0.dev1"),
             )
         ),
-        (
-            (3, 11, 7),
-            {"tensorflow-io": None},
-            "tensorflow-io is not installed, but required in version ==0.36.*",
-        ),
+        ((3, 11, 7), {"tensorflow-io": None}, "tensorflow-io ==0.36.* is required but not installed"),
     ],
 )
 def test_untested_and_missing_optional_packages_are_warnings(check, python, changes, text):
@@ -135,11 +129,11 @@ def test_untested_and_missing_optional_packages_are_warnings(check, python, chan
     "python, changes, text",
     [
         ((3, 11, 7), {"tensorflow": "2.16.1"}, "tensorflow is 2.16.1, expected 2.15.*"),
-        ((3, 11, 7), {"tensorflow": None}, "tensorflow is not installed, but required in version 2.15.*"),
+        ((3, 11, 7), {"tensorflow": None}, "tensorflow 2.15.* is required but not installed"),
         ((3, 12, 1), {"tensorflow": "2.22.0"}, "tensorflow is 2.22.0, expected 2.21.*"),
-        ((3, 13, 0), {"tensorflow": None}, "tensorflow is not installed, but required in version 2.21.*"),
+        ((3, 13, 0), {"tensorflow": None}, "tensorflow 2.21.* is required but not installed"),
         ((3, 11, 7), {"numpy": "2.1.0"}, "numpy is 2.1.0, expected <2.0.0,>=1.23.5"),
-        ((3, 11, 7), {"numpy": None}, "numpy is not installed, but required in version <2.0.0,>=1.23.5"),
+        ((3, 11, 7), {"numpy": None}, "numpy <2.0.0,>=1.23.5 is required but not installed"),
         ((3, 12, 1), {"numpy": "1.25.0"}, "numpy is 1.25.0, expected >=1.26.0"),
         ((3, 12, 1), {"keras": "2.15.0"}, "keras is 2.15.0, expected >=3.12.0"),
         ((3, 11, 7), {"packaging": None}, "packaging, which tensorflow requires, is not installed"),
@@ -147,7 +141,7 @@ def test_untested_and_missing_optional_packages_are_warnings(check, python, chan
         (
             (3, 12, 1),
             {"tensorflow-estimator": None},
-            "tensorflow-estimator is not installed, but required in version ==2.15.*",
+            "tensorflow-estimator ==2.15.* is required but not installed",
         ),
     ],
 )
@@ -167,8 +161,8 @@ def test_a_python_without_a_release_is_a_problem(check, python):
         ),
         (
             "problem",
-            "tensorflow is not installed, but required in version 2.15 (Python 3.10 to 3.11) or 2.21 (Python "
-            f"3.12 to 3.13); {INSTALL}",
+            "tensorflow 2.15 (Python 3.10 to 3.11) or 2.21 (Python 3.12 to 3.13) is required but not "
+            f"installed; {INSTALL}",
         ),
     ]
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -39,9 +37,7 @@ def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkey
     path = str(tmp_path / "data")
     info = small_records.make_data(path, with_audio=False)
     settings = experiment.ExperimentConfig.for_data(
-        info,
-        language=small_models.LANGUAGE,
-        train=training_config.TrainConfig(model="language"),
+        info, language=small_models.LANGUAGE, train=training_config.TrainConfig(model="language")
     )
     small_models.create_or_check(str(tmp_path / "model"), settings, path)
     monkeypatch.setattr(timings, "INPUT_SECONDS", 0.1)
