@@ -259,7 +259,7 @@ LITTLE = (
 
 
 def test_too_little_data_is_named_in_alarms_on_hypotheses_and_losses_but_not_on_faulty_data():
-    """Step 6000 is in epoch 500. Alarms that more data would not prevent do not mention the amount of data."""
+    """Step 6000 ends epoch 500. Alarms that more data would not prevent do not mention the amount of data."""
     kinds = {"all-blank": BLANK}
     kinds.update({kind: {**HEALTHY, **bad} for kind, bad, _, _ in THRESHOLDS if kind != "all-blank"})
     said = {kind: raised(repeat(bad), FIRST_DAY)[kind] for kind, bad in kinds.items()}

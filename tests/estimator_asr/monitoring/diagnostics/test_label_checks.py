@@ -1,6 +1,7 @@
 import dataclasses
 
 import pytest
+import small_checkpoints
 import small_models
 import small_records
 import tensorflow as tf
@@ -24,76 +25,63 @@ def test_a_sample_of_correct_data_passes(tmp_path, model):
     label_checks.check_sample(*make(tmp_path, model))
 
 
-def replace(record, name, ids):
-    return dataclasses.replace(record, **{name: ids})
+def shift_labels(utterance, name="token_ids", by=1):
+    """Returns a function that shifts the labels of records whose utterance id begins with `utterance`."""
 
+    def change(record):
+        ids = [each + by for each in getattr(record, name)]
+        is_changed = record.utterance_id.startswith(utterance)
+        return dataclasses.replace(record, **{name: ids}) if is_changed else record
 
-def shift(record, by=1):
-    return replace(record, "token_ids", [each + by for each in record.token_ids])
+    return change
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_wrong_labels_of_a_split_are_refused_with_shard_and_utterance(tmp_path, split):
-    made = make(tmp_path, change=lambda each: shift(each) if each.utterance_id.startswith(split) else each)
     said = rf"{split}-00000-of-00002.tfrecord: utterance {split}000: token_ids is .* by \+1, .*; build"
     with pytest.raises(errors.UserError, match=said):
-        label_checks.check_sample(*made)
+        label_checks.check_sample(*make(tmp_path, change=shift_labels(split)))
 
 
-def test_a_language_model_is_checked_in_characters(tmp_path):
-    def change(record):
-        return replace(record, "character_ids", [each + 1 for each in record.character_ids])
-
+def test_the_characters_of_a_language_model_are_checked(tmp_path):
     with pytest.raises(errors.UserError, match=r"character_ids is .*, shifted by \+1"):
-        label_checks.check_sample(*make(tmp_path, "language", change=change))
+        label_checks.check_sample(*make(tmp_path, "language", change=shift_labels("", "character_ids")))
 
 
 def test_the_sample_is_a_hundred_records_from_all_over_the_split(tmp_path, monkeypatch):
-    infos, dirs, model = make(tmp_path, splits=[("train", 400)], num_shards=20)
-    seen = []
+    made, seen = make(tmp_path, splits=[("train", 400)], num_shards=20), []
     monkeypatch.setattr(label_checks, "find_problem", lambda serialized, *_: seen.append(serialized))
-    label_checks.check_sample(infos, dirs, model)
-    ids = [
-        tf.train.Example.FromString(each).features.feature["utterance_id"].bytes_list.value for each in seen
-    ]
-    # Shards 0, 2, 4 ... 18 of 20; record i lies in shard i % 20.
-    assert len(seen) == 100 and {int(name.removeprefix(b"train")) % 20 for (name,) in ids} == {
-        *range(0, 20, 2)
-    }
+    label_checks.check_sample(*made)
+    features = [tf.train.Example.FromString(each).features.feature for each in seen]
+    names = [row["utterance_id"].bytes_list.value[0] for row in features]
+    # Record i is in shard i % 20; the sample uses shards 0, 2, 4 ... 18.
+    assert len(seen) == 100 and {int(name[-3:]) % 20 for name in names} == {*range(0, 20, 2)}
 
 
-def test_a_damaged_shard_is_named(tmp_path):
-    infos, dirs, model = make(tmp_path)
-    path = tmp_path / "data" / "train-00000-of-00002.tfrecord"
-    content = bytearray(path.read_bytes())
-    content[100] ^= 1
-    path.write_bytes(content)
+def test_a_damaged_shard_is_refused(tmp_path):
+    made = make(tmp_path)
+    small_checkpoints.flip(tmp_path / "data" / "train-00000-of-00002.tfrecord", 100)
     with pytest.raises(errors.UserError, match="a shard of split train or dev is damaged"):
-        label_checks.check_sample(infos, dirs, model)
+        label_checks.check_sample(*made)
 
 
-def fail(*said):
+def fail():
     """Raises the error of a training step with wrong labels."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        session.run(losses.check_labels(tf.constant([said]), tf.constant([len(said)]), 5))
+        session.run(losses.check_labels(tf.constant([[1, 7]]), tf.constant([2]), 5))
 
 
 def test_a_failed_step_names_the_utterance_with_the_wrong_label(tmp_path):
-    def change(record):
-        return shift(record, 5) if record.utterance_id == "train011" else record
-
-    infos, dirs, model = make(tmp_path, change=change)
+    made = make(tmp_path, change=shift_labels("train011", by=5))
     said = r"train-00001-of-00002.tfrecord: utterance train011: token_ids contains \d, expected 0 to 4"
-    with pytest.raises(errors.UserError, match=said), label_checks.explain_wrong_labels(infos, dirs, model):
-        fail(1, 7)
+    with pytest.raises(errors.UserError, match=said), label_checks.explain_wrong_labels(*made):
+        fail()
 
 
 def test_a_failed_step_with_correct_records_shows_the_ids(tmp_path):
-    with pytest.raises(
-        errors.UserError, match=r"data: .*\[E_WRONG_LABEL: label out of range:\] \[1\] \[to\] \[7\]"
-    ):
-        with label_checks.explain_wrong_labels(*make(tmp_path)):
-            fail(1, 7)
+    made, said = make(tmp_path), r"data: .*\[E_WRONG_LABEL: label out of range:\] \[1\] \[to\] \[7\]"
+    with pytest.raises(errors.UserError, match=said), label_checks.explain_wrong_labels(*made):
+        fail()
 
 
 def test_other_errors_of_a_step_are_not_changed(tmp_path):
@@ -107,21 +95,15 @@ ONE_HOT = [0, 0, 0, 1, 0, 0, 1, 0, 0, 0]
 
 
 def example(token_ids=(3, 1), character_ids=(1, 3), **texts):
-    """A serialised record; ids that are floats or bytes are stored as such."""
-    features = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
-        for name, text in {**NI_HAO, **texts}.items()
-    }
-    for name, ids in (("token_ids", token_ids), ("character_ids", character_ids)):
+    """Returns a serialised record; ids that are floats or bytes keep their type."""
+    values = {name: [text.encode()] for name, text in {**NI_HAO, **texts}.items()}
+    values.update(token_ids=token_ids, character_ids=character_ids)
+    example = tf.train.Example()
+    for name, items in values.items():
         kinds = {float: "float_list", bytes: "bytes_list"}
-        kind = kinds.get(type(ids[0]) if len(ids) else int, "int64_list")
-        types = {
-            "float_list": tf.train.FloatList,
-            "bytes_list": tf.train.BytesList,
-            "int64_list": tf.train.Int64List,
-        }
-        features[name] = tf.train.Feature(**{kind: types[kind](value=ids)})
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+        kind = kinds.get(type(items[0]) if len(items) else int, "int64_list")
+        getattr(example.features.feature[name], kind).value.extend(items)
+    return example.SerializeToString()
 
 
 def test_labels_that_match_their_text_are_correct():
@@ -185,7 +167,7 @@ def test_an_utterance_may_have_no_characters():
     assert label_checks.find_problem(example(character_ids=[]), TOKENS, CHARACTERS) == ""
 
 
-def test_without_a_text_only_the_form_is_checked():
+def test_without_a_text_only_type_and_range_are_checked():
     for right in ([3, 1], [1]):
         assert label_checks.find_problem(example(right, pronunciation=""), TOKENS) == ""
     for wrong, said in ((ONE_HOT, "expected ids"), ([5], "the blank"), ([], "expected ids")):

@@ -1,12 +1,14 @@
+import functools
 import json
 import math
 import os
+import pathlib
 
 import numpy as np
 import pytest
 import small_records
-import tensorflow as tf
 
+from estimator_asr.experiment import checkpoints
 from estimator_asr.monitoring.diagnostics import nan_files
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
@@ -19,16 +21,10 @@ def make_records(with_audio=True):
     return [schema.make_example(record) for record in records]
 
 
-def save(path):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.train.create_global_step()
-        session.run(tf.compat.v1.global_variables_initializer())
-        tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
-
-
-def write(tmp_path, with_audio=True, step=7):
-    path = nan_files.step_directory(str(tmp_path), step)
-    report = {"step": step, "loss": nan_files.to_json(math.nan)}
+def write(tmp_path, with_audio=True):
+    path = nan_files.step_directory(str(tmp_path), 7)
+    report = {"step": 7, "loss": nan_files.to_json(math.nan)}
+    save = functools.partial(checkpoints.save, {"global_step": np.int64(7)})
     return path, nan_files.write(path, report, '{"a": 1}', make_records(with_audio), save)
 
 
@@ -39,14 +35,11 @@ def test_all_that_is_needed_is_written(tmp_path):
         *("batch.tfrecord", "config.json", "model.ckpt.data-00000-of-00001", "model.ckpt.index"),
         *("report.json", "utterances.tsv"),
     ]
-    assert (tmp_path / "nan" / "step-7" / "utterances.tsv").read_text() == (
-        "utterance_id\tspeaker\tframes\ttokens\ntrain000\tS0\t16\t1\ntrain001\tS1\t33\t2\n"
-    )
+    text = pathlib.Path(path, "utterances.tsv").read_text()
+    assert text == "utterance_id\tspeaker\tframes\ttokens\ntrain000\tS0\t16\t1\ntrain001\tS1\t33\t2\n"
     assert nan_files.read_records(path) == make_records()
-    report = nan_files.read_report(path)
-    assert report["loss"] == "nan"
-    with open(os.path.join(path, "report.json")) as file:
-        json.load(file, parse_constant=pytest.fail)  # JSON that others read too
+    assert nan_files.read_report(path)["loss"] == "nan"
+    json.loads(pathlib.Path(path, "report.json").read_text(), parse_constant=pytest.fail)  # is valid JSON
     assert os.listdir(tmp_path / "nan") == ["step-7"]
 
 
@@ -57,10 +50,10 @@ def test_a_record_of_text_has_zero_frames(tmp_path):
 
 def test_recording_a_step_again_replaces_its_directory(tmp_path):
     path, _ = write(tmp_path)
-    with open(os.path.join(path, "left over"), "w"):
-        pass
+    leftover = pathlib.Path(path, "leftover")
+    leftover.touch()
     write(tmp_path)
-    assert "left over" not in os.listdir(path)
+    assert not leftover.exists()
 
 
 def test_the_quarantine_lists_each_step_once(tmp_path):
@@ -81,13 +74,10 @@ def test_a_directory_without_a_report_is_refused(tmp_path):
         nan_files.read_report(str(tmp_path))
 
 
-def test_records_that_are_cut_short_or_missing_are_refused(tmp_path):
-    with pytest.raises(
-        errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a step-N dir"
-    ):
-        nan_files.read_records(str(tmp_path))
-    (tmp_path / "batch.tfrecord").write_bytes(bytes(20))
-    with pytest.raises(
-        errors.UserError, match="batch.tfrecord: records cannot be read .*; pass a step-N dir"
-    ):
+@pytest.mark.parametrize("content", [None, bytes(20)])
+def test_records_that_are_missing_or_damaged_are_refused(tmp_path, content):
+    if content:
+        (tmp_path / "batch.tfrecord").write_bytes(content)
+    said = "batch.tfrecord: records cannot be read .*; pass a step-N dir"
+    with pytest.raises(errors.UserError, match=said):
         nan_files.read_records(str(tmp_path))

@@ -11,16 +11,14 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 
 RECORDS = [schema.make_example(record) for record in small_records.make_records("train", 5)]
-
 ROW = nan_files.BatchRow("dev000", "S", 9, 1)
 
 
 class Training:
-    """Steps of a loss that is fed, in a session with the hook."""
+    """Training with a given loss in each step, and with the hook."""
 
-    def __init__(self, model_dir, losses, **options):
-        self.losses = losses
-        self.read_positions = []
+    def __init__(self, model_dir, losses, max_skipped=0, **options):
+        self.losses, self.read_positions = losses, []
         step = tf.compat.v1.train.get_or_create_global_step()
         loss = tf.gather(tf.constant(losses), step)
         self.number = tf.identity(step)
@@ -32,15 +30,8 @@ class Training:
             "gradient_norm": 2 * loss,
             "learning_rate": tf.constant(0.1),
         }
-        options = {"max_skipped": 0, **options}
-        self.hook = nan_recorder.NanRecorderHook(
-            tensors,
-            model_dir=str(model_dir),
-            config_json='{"model": 1}',
-            read_records=self.read,
-            fbank_dtype="float16",
-            **options,
-        )
+        arguments = (tensors, str(model_dir), '{"model": 1}', self.read, "float16", max_skipped)
+        self.hook = nan_recorder.NanRecorderHook(*arguments, **options)
         with tf.control_dependencies([self.number, *tensors.values()]):
             self.train_op = step.assign_add(1)
 
@@ -49,7 +40,7 @@ class Training:
         return RECORDS
 
     def run(self):
-        """Returns the steps that were made."""
+        """Runs a step for each loss; returns the numbers of the steps."""
         with tf.compat.v1.train.MonitoredSession(hooks=[self.hook]) as session:
             return [session.run([self.number, self.train_op])[0] for _ in self.losses]
 
@@ -121,9 +112,9 @@ def test_only_the_first_bad_batch_of_a_step_is_recorded(tmp_path, log):
     values = {
         "is_finite": False,
         "number": 4,
+        "learning_rate": 1,
         "loss": math.nan,
         "gradient_norm": math.nan,
-        "learning_rate": 1,
     }
     with tf.compat.v1.train.SingularMonitoredSession([training.hook]) as session:
         context = tf.compat.v1.train.SessionRunContext(None, session.raw_session())
@@ -136,7 +127,8 @@ def test_only_the_first_bad_batch_of_a_step_is_recorded(tmp_path, log):
 @pytest.mark.long
 def test_a_step_that_is_bad_on_one_replica_is_skipped_by_both_and_recorded(two_replicas):
     skipped, _ = two_replicas["recorded"]
-    # Only steps 0 and 2 count, with gradients (1 + 2) / 2 and (5 + 6) / 2: moments 1.5, then 0.9 x 1.5 + 5.5.
+    # Only steps 0 and 2 count; their gradients are (1 + 2) / 2 and (5 + 6) / 2. The momentum is 1.5, then
+    # 0.9 x 1.5 + 5.5.
     assert skipped["moment"] == pytest.approx(6.85)
     assert skipped["weight"] == pytest.approx(1 - 0.1 * (1.5 + 6.85))
     assert skipped["before"] == pytest.approx([0.85, 1.5])
@@ -146,7 +138,5 @@ def test_a_step_that_is_bad_on_one_replica_is_skipped_by_both_and_recorded(two_r
 @pytest.mark.long
 def test_two_replicas_end_when_too_many_steps_were_bad(two_replicas):
     _, ended = two_replicas["recorded"]
-    assert (
-        "loss is inf for utterances train000, train001 at step 3 after --skip_bad_batches=1" in ended["said"]
-    )
-    assert ended["written"] == ["quarantine.tsv", "step-1", "step-3"]
+    said = "loss is inf for utterances train000, train001 at step 3 after --skip_bad_batches=1"
+    assert said in ended["said"] and ended["written"] == ["quarantine.tsv", "step-1", "step-3"]

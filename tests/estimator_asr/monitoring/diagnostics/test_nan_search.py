@@ -61,7 +61,7 @@ def test_a_logarithm_of_zero_is_named_with_the_range_of_its_input():
     values[2] = 0
     found = Model(tf.math.log).find(values)
     assert (found.tensor, found.op, found.layer) == ("second/Log:0", "Log", "second")
-    # Batch and length are one axis here.
+    # The first axis of this tensor is batch and length together.
     assert found.shape == (12, 2) and found.rows == [2] and found.fraction == pytest.approx(1 / 3)
     assert [(low, high) for _, low, high in found.inputs] == [(0, 1.5)]
     assert found.cause == "logarithm of zero or of a negative number"
@@ -70,7 +70,7 @@ def test_a_logarithm_of_zero_is_named_with_the_range_of_its_input():
 def test_a_gradient_with_nan_is_named_by_the_layer_it_belongs_to():
     values = ones()
     values[0] = 0
-    found = Model(tf.sqrt).find(values)  # the root is finite, its slope is not
+    found = Model(tf.sqrt).find(values)  # at zero, the root is finite, but its gradient is not
     assert found.op == "SqrtGrad" and found.is_backward and found.layer == "second"
     assert found.rows == [0] and found.cause == "gradient of a square root at zero"
 

@@ -29,21 +29,20 @@ def observe(model, infos, dirs, of_cluster):
         (None, 4, True, "model/evaluator"),
     ],
 )
-def test_each_process_of_a_cluster_has_observers_of_its_own(tmp_path, rank, num_hooks, is_watched, event_dir):
+def test_each_process_of_a_cluster_has_its_own_observers(tmp_path, rank, num_hooks, is_watched, event_dir):
     model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
     task = cluster.Cluster(("a:1", "b:1"), "c:1", rank)
     observed = observe(model, infos, dirs, task)
     assert len(observed.build_hooks) == num_hooks
     assert [call.__name__ for call in observed.after_evaluation] == ["add_evaluation"] * is_watched
-    training = observers.Training(model, infos, dirs, "train", task)
-    assert training.event_dir == str(tmp_path / event_dir)
+    assert observers.Training(model, infos, dirs, "", task).event_dir == str(tmp_path / event_dir)
 
 
 def test_the_watchdog_knows_how_much_data_an_epoch_has(tmp_path):
     model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=3)
     (add_evaluation,) = observe(model, infos, dirs, None).after_evaluation
     estimator = types.SimpleNamespace(eval_dir=lambda: str(tmp_path / "eval"))
-    with tf.Graph().as_default():  # which the writer of event files needs
+    with tf.Graph().as_default():  # event files cannot be written with eager execution
         add_evaluation(estimator, "", {"global_step": 3, "length-ratio": 0.0})
     epochs = 3 / plan_lib.build_plan(model, infos, dirs, 0).steps_per_epoch
     (alarm,) = (tmp_path / "model" / "alarms.log").read_text(encoding="utf-8").splitlines()
@@ -56,13 +55,12 @@ def test_training_with_a_nan_loss_ends_with_one_sentence(tmp_path):
     wild = training_config.OptimizerConfig(learning_rate=1e38, warmup_epochs=0, clip_norm=0)
     model, infos, dirs = small_models.make_for_loop(tmp_path, optimizer=wild, train_steps=50)
     observe = observers.Training(model, infos, dirs, "train", None).observe
-    with pytest.raises(
-        errors.UserError, match=r"nan/step-\d+: .* at step \d+; .* run python -m estimator_asr.replay"
-    ):
+    said = r"nan/step-\d+: .* at step \d+; .* run python -m estimator_asr.replay"
+    with pytest.raises(errors.UserError, match=said):
         loop.train(model, infos, dirs, observe=observe)
 
 
-OF_FLAGS = [
+OPTIONAL_MODULES = [
     "estimator_asr.pretrained.warm_start",
     "estimator_asr.monitoring.diagnostics.overfit",
     "estimator_asr.monitoring.prediction_samples",
@@ -79,5 +77,5 @@ def test_train_imports_optional_modules_only_if_a_flag_enables_them():
     )
     completed = subprocess.run([sys.executable, "-c", code], cwd=paths.ROOT, capture_output=True, text=True)
     loaded = json.loads(completed.stdout)
-    assert not set(OF_FLAGS) & set(loaded)
+    assert not set(OPTIONAL_MODULES) & set(loaded)
     assert len(loaded) <= 75, sorted(loaded)

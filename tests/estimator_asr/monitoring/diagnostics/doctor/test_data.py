@@ -3,6 +3,7 @@ import os
 
 import numpy as np
 import pytest
+import small_checkpoints
 import small_records
 import tensorflow as tf
 
@@ -18,7 +19,7 @@ def test_complete_data_is_ok_and_lists_utterances_with_least_slack(tmp_path):
     assert found[0].text == "5 tokens of token type syllable"
     size = "train: 12 utterances, 0.00 hours, 24 tokens, 2 shards, each of the expected size"
     assert found[1].text.startswith(size)
-    # 16 frames per token and up to 3 more: at least 4 subsampled frames for one token, and 8 for 2.
+    # A token has 16 frames, so an utterance of one token has at least 4 frames after subsampling.
     worst = found[-1].text.splitlines()
     assert "12 utterances read" in worst[0] and len(worst) == 4
     assert worst[1].split() == ["4", "frames,", "1", "needed", "train000"]
@@ -38,23 +39,16 @@ def test_equal_labels_need_a_frame_between_them():
     assert slack == data.Slack(5 / 4, "u", 5, 4)
 
 
-def truncate(path):
-    os.truncate(path, 10)
-
-
-def overwrite(path):
-    with open(path, "r+b") as file:
-        file.seek(40)
-        file.write(b"\0\1\2")
-
-
 @pytest.mark.parametrize(
-    "damage, said",
-    [(truncate, "shard has 10 bytes, expected"), (overwrite, "a shard of split train is damaged")],
+    "damage, argument, said",
+    [
+        (os.truncate, 10, "shard has 10 bytes, expected"),
+        (small_checkpoints.flip, 40, "a shard of split train is damaged"),
+    ],
 )
-def test_a_damaged_shard_is_refused(tmp_path, damage, said):
+def test_a_damaged_shard_is_refused(tmp_path, damage, argument, said):
     path = str(tmp_path / "data")
-    damage(small_records.make_data(path).shard_paths(path, "train")[0])
+    damage(small_records.make_data(path).shard_paths(path, "train")[0], argument)
     with pytest.raises(errors.UserError, match=said):
         list(data.check(path))
 
@@ -89,18 +83,15 @@ LARGER = (
     "because train lacks them; add recordings or text that contain them to train, or build with the "
     "vocabulary of a larger text (build --corpus=text, then --vocabulary_dir)"
 )
-NUM_TOKENS = 6  # of the three utterances of dev
+NUM_TOKENS = 6  # number of tokens in dev
+ALL_SHARED = "dev: all 2 speakers are also in train, so error rates on dev say nothing about voices "
 
 
 @pytest.mark.parametrize(
     "train, dev, said",
     [
         ({}, {"num_speakers": 2, "shared_speakers": {"train": 1}}, None),
-        (
-            {},
-            {"num_speakers": 2, "shared_speakers": {"train": 2}},
-            "dev: all 2 speakers are also in train, so error rates on dev say nothing about voices ",
-        ),
+        ({}, {"num_speakers": 2, "shared_speakers": {"train": 2}}, ALL_SHARED),
         ({"unknown_tokens": 1}, {"unknown_tokens": NUM_TOKENS}, f"{ALL_UNKNOWN}{EXTEND}"),
         ({}, {"unknown_tokens": NUM_TOKENS}, f"{ALL_UNKNOWN}{LARGER}"),
         ({}, {"num_tokens": 100, "unknown_tokens": 2}, None),
@@ -116,10 +107,8 @@ NUM_TOKENS = 6  # of the three utterances of dev
 )
 def test_splits_that_mislead_are_warnings(tmp_path, train, dev, said):
     info = small_records.make_data(str(tmp_path / "data"))
-    splits = {
-        name: dataclasses.replace(info.splits[name], **changes)
-        for name, changes in (("train", train), ("dev", dev))
-    }
+    changes = {"train": train, "dev": dev}
+    splits = {name: dataclasses.replace(info.splits[name], **changes[name]) for name in changes}
     dataclasses.replace(info, splits=splits).save(str(tmp_path / "data"))
     found = [finding for finding in data.check(str(tmp_path / "data")) if finding.level == "warning"]
     texts = [finding.text for finding in found if finding.text.startswith("dev: ")]

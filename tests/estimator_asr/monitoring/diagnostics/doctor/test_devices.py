@@ -1,6 +1,7 @@
-"""Machines with GPUs are simulated by their lists of devices, because the test machine has no GPU."""
+"""Machines with GPUs are simulated, because the test machine has no GPU."""
 
 import subprocess
+import types
 
 import pytest
 import tensorflow as tf
@@ -21,17 +22,12 @@ NEW = {
 }
 CARD = devices.Gpu("NVIDIA A100", (8, 0))
 OLD_CARD = devices.Gpu("Tesla K80", (3, 7))
-SOUND = devices.Machine(
-    tensorflow="2.15.1",
-    build=OLD,
-    devices=["CPU:0"],
-    gpus=[],
-    present=None,
-    visible=None,
-    driver=(12, 4),
-    cudnn="8.9.7",
-)
+SOUND = devices.Machine("2.15.1", OLD, ["CPU:0"], [], None, None, driver=(12, 4), cudnn="8.9.7")
 SOUND_NEW = SOUND._replace(tensorflow="2.21.0", build=NEW, driver=(12, 8))
+K80 = (
+    "Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for compute capability 5.0 and newer; "
+    "use another GPU or another TensorFlow release, or train on the CPU"
+)
 
 
 def judge(**changes):
@@ -48,19 +44,12 @@ def test_a_machine_without_a_gpu_is_ok():
 
 def test_gpus_that_tensorflow_lists_are_checked():
     seen = CARD._replace(name="GPU:0 NVIDIA A100"), OLD_CARD._replace(name="GPU:1 Tesla K80")
+    installed = "installed: driver for CUDA 12.4, cuDNN 8.9.7"
     assert judge(gpus=seen, present=CARD) == [
-        (
-            "ok",
-            "TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; installed: driver for CUDA 12.4, "
-            "cuDNN 8.9.7",
-        ),
+        ("ok", f"TensorFlow 2.15.1 is built for CUDA 12.2 and cuDNN 8; {installed}"),
         ("ok", "CPU:0"),
         ("ok", "GPU:0 NVIDIA A100 (compute capability 8.0)"),
-        (
-            "problem",
-            "GPU:1 Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for compute capability "
-            "5.0 and newer; use another GPU or another TensorFlow release, or train on the CPU",
-        ),
+        ("problem", f"GPU:1 {K80}"),
     ]
 
 
@@ -97,11 +86,7 @@ def test_a_gpu_is_ok_if_tensorflow_is_built_without_cuda():
             "to read TensorFlow's own log, run TF_CPP_MIN_LOG_LEVEL=0 python -c 'import tensorflow as t; "
             "t.config.list_physical_devices()'",
         ),
-        (
-            {"present": OLD_CARD, "missing": ["libcudnn.so.8"]},
-            "Tesla K80 (compute capability 3.7): TensorFlow 2.15.1 was built for compute capability 5.0 and "
-            "newer; use another GPU or another TensorFlow release, or train on the CPU",
-        ),
+        ({"present": OLD_CARD, "missing": ["libcudnn.so.8"]}, K80),
     ],
 )
 def test_a_gpu_that_tensorflow_does_not_list_is_a_problem_with_a_fix(changes, fix):
@@ -150,35 +135,25 @@ def test_a_gpu_whose_kernels_the_driver_compiles_is_a_warning():
 )
 def test_the_driver_must_support_the_cuda_version(machine, capability, driver, needed):
     level, text = judge_gpu(machine, capability, driver=driver)
-    assert level == ("problem" if needed else "ok") and (
-        not needed or f"needs CUDA {needed} for this GPU" in text
-    )
-
-
-class Library:
-    """Replaces libcuda and libcudnn, which return some version numbers."""
-
-    def __init__(self, number):
-        self._number = number
-
-    def cuDriverGetVersion(self, pointer):
-        pointer._obj.value = self._number
-
-    def cudnnGetVersion(self):
-        return self._number
+    assert level == ("problem" if needed else "ok")
+    assert not needed or f"needs CUDA {needed} for this GPU" in text
 
 
 @pytest.mark.parametrize("number, version", [(8907, "8.9.7"), (90300, "9.3.0"), (91401, "9.14.1")])
 def test_the_cudnn_version_is_decoded(monkeypatch, number, version):
-    opened = []
-    monkeypatch.setattr(devices.ctypes, "CDLL", lambda name: opened.append(name) or Library(number))
-    assert devices.read_cudnn("9.3.0") == version and opened == ["libcudnn.so.9"]
+    libraries = {"libcudnn.so.9": types.SimpleNamespace(cudnnGetVersion=lambda: number)}
+    monkeypatch.setattr(devices.ctypes, "CDLL", libraries.__getitem__)
+    assert devices.read_cudnn("9.3.0") == version
 
 
-def test_the_cuda_version_of_a_driver_is_decoded(monkeypatch):
-    for number, version in ((12040, (12, 4)), (0, None)):
-        monkeypatch.setattr(devices.ctypes, "CDLL", lambda name, number=number: Library(number))
-        assert devices.read_driver() == version
+@pytest.mark.parametrize("number, version", [(12040, (12, 4)), (0, None)])
+def test_the_cuda_version_of_a_driver_is_decoded(monkeypatch, number, version):
+    def get_version(pointer):
+        pointer._obj.value = number
+
+    library = types.SimpleNamespace(cuDriverGetVersion=get_version)
+    monkeypatch.setattr(devices.ctypes, "CDLL", {"libcuda.so.1": library}.__getitem__)
+    assert devices.read_driver() == version
 
 
 def test_missing_libraries_have_no_version(monkeypatch):
@@ -198,7 +173,7 @@ def test_libraries_that_tensorflow_cannot_open_are_listed():
 
 
 def answer(monkeypatch, output="", error=None):
-    """Makes nvidia-smi print an output, or fail."""
+    """Replaces nvidia-smi by a function that returns an output or raises an error."""
 
     def run(command, **options):
         assert command[0] == "nvidia-smi"
@@ -247,7 +222,7 @@ def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, error
         (path / "class").write_text(f"{kind}\n")
 
     add("0000:00:02.0", "0x8086", "0x030000")
-    add("0000:01:00.1", "0x10de", "0x040300")  # the sound device of the card
+    add("0000:01:00.1", "0x10de", "0x040300")  # sound device of an NVIDIA card
     assert devices.find_gpu(str(tmp_path)) is None
     add("0000:01:00.0", "0x10de", "0x030200")
     assert devices.find_gpu(str(tmp_path)) == ("NVIDIA GPU at 0000:01:00.0", None)
@@ -256,7 +231,7 @@ def test_without_nvidia_smi_the_pci_bus_is_searched(tmp_path, monkeypatch, error
 def test_facts_about_this_machine_are_collected():
     machine = devices.gather()
     assert machine.tensorflow == tf.__version__ and "CPU:0" in machine.devices
-    kernels = machine.build.get("cuda_compute_capabilities", ())  # none: tensorflow-cpu
+    kernels = machine.build.get("cuda_compute_capabilities", ())  # missing in tensorflow-cpu
     assert all(kernel.startswith(("sm_", "compute_")) for kernel in kernels)
 
 

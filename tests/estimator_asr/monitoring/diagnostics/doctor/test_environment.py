@@ -22,7 +22,7 @@ NEW = {
     "numpy": "2.2.6",
     "packaging": "25.0",
 }
-# Some lines of the METADATA of both wheels.
+# Some of the requirements in the METADATA of both TensorFlow wheels, keyed by version.
 REQUIRED = {
     "2.15.1": [
         "numpy (<2.0.0,>=1.23.5)",
@@ -40,7 +40,7 @@ INSTALL = "install the pinned versions with pip install -r requirements.txt"
 
 @pytest.fixture
 def check(monkeypatch):
-    """Returns the findings for a Python and the packages installed."""
+    """A function that returns the findings for a Python version and installed packages."""
 
     def run(python, installed):
         def find(name):
@@ -49,10 +49,8 @@ def check(monkeypatch):
             return installed[name]
 
         monkeypatch.setattr(environment.sys, "version_info", python)
-        monkeypatch.setattr(environment.importlib.metadata, "version", find)
-        monkeypatch.setattr(
-            environment.importlib.metadata, "requires", lambda name: REQUIRED.get(installed[name], [])
-        )
+        monkeypatch.setattr(importlib.metadata, "version", find)
+        monkeypatch.setattr(importlib.metadata, "requires", lambda name: REQUIRED.get(installed[name], []))
         return [tuple(finding) for finding in environment.check_versions()]
 
     return run
@@ -62,24 +60,17 @@ def complaints(found):
     return [(level, text) for level, text in found if level != "ok"]
 
 
-def test_the_pinned_versions_of_both_releases_are_right(check):
-    assert check((3, 11, 7), OLD) == [
-        ("ok", "python 3.11.7"),
-        ("ok", "tensorflow 2.15.1"),
-        ("ok", "numpy 1.26.4"),
-        ("ok", "keras 2.15.0"),
-        ("ok", "tensorboard 2.15.2"),
-        ("ok", "tensorflow-estimator 2.15.0"),
-        ("ok", "tensorflow-io 0.36.0"),
-    ]
-    assert check((3, 12, 1), NEW) == [
-        ("ok", "python 3.12.1"),
-        ("ok", "tensorflow 2.21.0"),
-        ("ok", "numpy 2.2.6"),
-        ("ok", "keras 3.12.0"),
-        ("ok", "tensorflow-estimator 2.15.0"),
-        ("ok", "tensorboard 2.21.0"),
-    ]
+@pytest.mark.parametrize(
+    "python, installed, names",
+    [
+        ((3, 11, 7), OLD, "tensorflow numpy keras tensorboard tensorflow-estimator tensorflow-io"),
+        ((3, 12, 1), NEW, "tensorflow numpy keras tensorflow-estimator tensorboard"),
+    ],
+)
+def test_the_pinned_versions_of_both_releases_are_right(check, python, installed, names):
+    version = ".".join(map(str, python))
+    texts = [f"python {version}", *(f"{name} {installed[name]}" for name in names.split())]
+    assert check(python, installed) == [("ok", text) for text in texts]
 
 
 def test_the_packages_of_this_environment_fit():
@@ -89,10 +80,9 @@ def test_the_packages_of_this_environment_fit():
 @pytest.mark.parametrize(
     "python, changes",
     [
-        *(
-            ((3, 11, 7), {"tensorflow": None, f"tensorflow-{name}": "2.15.1"})
-            for name in ("cpu", "intel", "macos")
-        ),
+        ((3, 11, 7), {"tensorflow": None, "tensorflow-cpu": "2.15.1"}),
+        ((3, 11, 7), {"tensorflow": None, "tensorflow-intel": "2.15.1"}),
+        ((3, 11, 7), {"tensorflow": None, "tensorflow-macos": "2.15.1"}),
         ((3, 12, 1), {"numpy": "1.26.4"}),  # fits the newer release too
     ],
 )
@@ -103,26 +93,22 @@ def test_other_tested_packages_are_ok(check, python, changes):
 
 
 @pytest.mark.parametrize(
-    "python, changes, text",
+    "name, version",
     [
-        *(
-            (
-                (3, 12, 1),
-                {"tensorflow": None, name: version},
-                f"{name} {version} has not been tested with these programs",
-            )
-            for name, version in (
-                ("tensorflow-rocm", "2.21.0"),
-                ("tf-nightly", "2.21.0.dev20250722"),
-                ("tf-nightly-cpu", "2.21.0.dev1"),
-            )
-        ),
-        ((3, 11, 7), {"tensorflow-io": None}, "tensorflow-io ==0.36.* is required but not installed"),
+        ("tensorflow-rocm", "2.21.0"),
+        ("tf-nightly", "2.21.0.dev20250722"),
+        ("tf-nightly-cpu", "2.21.0.dev1"),
     ],
 )
-def test_untested_and_missing_optional_packages_are_warnings(check, python, changes, text):
-    found = complaints(check(python, {**(OLD if python < (3, 12) else NEW), **changes}))
-    assert found == [("warning", f"{text}; {INSTALL}")]
+def test_an_untested_package_is_a_warning(check, name, version):
+    found = complaints(check((3, 12, 1), {**NEW, "tensorflow": None, name: version}))
+    text = f"{name} {version} has not been tested with these programs; {INSTALL}"
+    assert found == [("warning", text)]
+
+
+def test_a_missing_optional_package_is_a_warning(check):
+    found = complaints(check((3, 11, 7), {**OLD, "tensorflow-io": None}))
+    assert found == [("warning", f"tensorflow-io ==0.36.* is required but not installed; {INSTALL}")]
 
 
 @pytest.mark.parametrize(
@@ -153,17 +139,11 @@ def test_a_package_version_that_does_not_fit_is_a_problem(check, python, changes
 @pytest.mark.parametrize("python", [(3, 9, 18), (3, 14, 0)])
 def test_a_python_without_a_release_is_a_problem(check, python):
     version = ".".join(map(str, python))
-    found = complaints(check(python, {**NEW, "tensorflow": None}))
-    assert found == [
-        (
-            "problem",
-            f"python is {version}, expected 3.10 to 3.13; create an environment with one of these versions",
-        ),
-        (
-            "problem",
-            "tensorflow 2.15 (Python 3.10 to 3.11) or 2.21 (Python 3.12 to 3.13) is required but not "
-            f"installed; {INSTALL}",
-        ),
+    fix = "create an environment with one of these versions"
+    releases = "2.15 (Python 3.10 to 3.11) or 2.21 (Python 3.12 to 3.13)"
+    assert complaints(check(python, {**NEW, "tensorflow": None})) == [
+        ("problem", f"python is {version}, expected 3.10 to 3.13; {fix}"),
+        ("problem", f"tensorflow {releases} is required but not installed; {INSTALL}"),
     ]
 
 

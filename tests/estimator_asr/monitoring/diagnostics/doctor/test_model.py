@@ -49,29 +49,21 @@ def test_data_and_model_are_compared(tiny_export):
 RECORDS = [np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(8, dtype=np.float32).reshape(4, 2)]
 IDS = [[3, 1], [2]]
 EXAMPLES = [
-    {
-        "utterance_id": f"u{row}".encode(),
-        "token_ids": np.array(ids, np.int32),
-        "character_ids": np.array(ids, np.int32) + 1,
-        "fbank": fbank,
-    }
-    for row, (ids, fbank) in enumerate(zip(IDS, RECORDS))
+    {"utterance_id": name, "token_ids": np.int32(ids), "character_ids": np.int32(ids) + 1, "fbank": fbank}
+    for name, ids, fbank in zip((b"u0", b"u1"), IDS, RECORDS)
 ]
 
 
 def make_features():
-    """Both utterances in a batch: frame 1 of the first is masked."""
+    """Returns a batch of both utterances; frame 1 of the first utterance is masked."""
     fbank = np.zeros([2, 6, 2], np.float32)
     for row, record in enumerate(RECORDS):
         fbank[row, : len(record)] = record
     fbank[0, 1] = [5, 6]  # means of 0, 2 ... 10 and 1, 3 ... 11
     return {
-        "fbank": fbank,
-        "num_frames": np.array([6, 4], np.int32),
-        "token_ids": np.array([[3, 1], [2, 0]], np.int32),
-        "num_tokens": np.array([2, 1], np.int32),
-        "character_ids": np.array([[4, 2], [3, 0]], np.int32),
-        "num_characters": np.array([2, 1], np.int32),
+        **{"fbank": fbank, "num_frames": np.int32([6, 4])},
+        **{"token_ids": np.int32([[3, 1], [2, 0]]), "num_tokens": np.int32([2, 1])},
+        **{"character_ids": np.int32([[4, 2], [3, 0]]), "num_characters": np.int32([2, 1])},
     }
 
 
@@ -113,8 +105,7 @@ def test_labels_that_differ_from_the_record_are_a_mismatch():
 @pytest.mark.parametrize("kind", ["acoustic", "language"])
 def test_the_first_training_batch_equals_its_records(tmp_path, kind):
     (finding,) = model.check_batch(make_config(tmp_path, kind), [str(tmp_path / "data")])
-    assert finding.level == "ok"
-    assert finding.text.startswith("the first batch matches its ")
+    assert finding.level == "ok" and finding.text.startswith("the first batch matches its ")
 
 
 def test_input_that_shifts_label_ids_is_a_problem(tmp_path, monkeypatch):

@@ -5,7 +5,6 @@ import small_models
 import small_records
 import tensorflow as tf
 
-from estimator_asr.experiment import experiment, training_config
 from estimator_asr.monitoring.diagnostics.doctor import timings
 from tfrecord_builder import errors
 
@@ -28,42 +27,34 @@ def test_an_input_that_is_too_slow_is_a_warning():
 
 def test_without_data_only_the_matrix_product_is_timed(monkeypatch):
     monkeypatch.setattr(timings, "measure_rate", lambda size: 123.4e9)
-    (finding,) = timings.check([], [], None)
+    (finding,) = timings.check([], None)
     assert finding.text == "float32 matrix product on the CPU: 123 GFLOP/s"
 
 
 @pytest.mark.long
 def test_ten_steps_of_a_model_with_the_users_settings_are_timed(tmp_path, monkeypatch):
-    path = str(tmp_path / "data")
-    info = small_records.make_data(path, with_audio=False)
-    settings = experiment.ExperimentConfig.for_data(
-        info, language=small_models.LANGUAGE, train=training_config.TrainConfig(model="language")
-    )
-    small_models.create_or_check(str(tmp_path / "model"), settings, path)
+    model, _, path = small_models.make_model(tmp_path, "language", with_audio=False)
     monkeypatch.setattr(timings, "INPUT_SECONDS", 0.1)
     monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
-    texts = [finding.text for finding in timings.check([info], [path], str(tmp_path / "model"))]
+    texts = [finding.text for finding in timings.check([path], model.path)]
     assert "input alone: " in texts[1] and texts[1].endswith(" tokens/s")
-    # An epoch of 24 tokens is a batch for each of the three lengths.
+    # An epoch has 24 tokens in three batches, one for each length.
     assert texts[2].startswith("training step, mean of 10: ") and " ms for 8 tokens, " in texts[2]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "model"]
 
 
-def test_without_a_model_the_default_settings_for_the_data_are_used(tmp_path):
-    for with_audio, kind in ((True, "acoustic"), (False, "language")):
-        info = small_records.make_data(str(tmp_path / kind), with_audio=with_audio)
-        assert timings.choose_config([info], [str(tmp_path / kind)], None).model == kind
+@pytest.mark.parametrize("with_audio, kind", [(True, "acoustic"), (False, "language")])
+def test_without_a_model_the_default_settings_for_the_data_are_used(tmp_path, with_audio, kind):
+    info = small_records.make_data(str(tmp_path / "data"), with_audio=with_audio)
+    assert timings.choose_config([info], [str(tmp_path / "data")], None).model == kind
 
 
-def test_data_of_another_vocabulary_are_refused(tmp_path, monkeypatch):
-    path, model = str(tmp_path / "data"), str(tmp_path / "model")
-    info = small_records.make_data(path, with_audio=False)
-    settings = experiment.ExperimentConfig.for_data(info, train=training_config.TrainConfig(model="language"))
-    small_models.create_or_check(model, settings, path)
-    monkeypatch.setattr(timings, "measure_rate", lambda size: 10e9)
+def test_data_of_another_vocabulary_are_refused(tmp_path):
+    model, info, path = small_models.make_model(tmp_path, "language", with_audio=False)
     other = dataclasses.replace(info, tokens_sha256="0" * 64)
-    with pytest.raises(errors.UserError, match=f"sha256 of tokens.txt is 0+, expected .* as in {model}"):
-        list(timings.check([other], [path], model))
+    said = f"sha256 of tokens.txt is 0+, expected .* as in {model.path}"
+    with pytest.raises(errors.UserError, match=said):
+        timings.choose_config([other], [path], model.path)
 
 
 def count(build):
@@ -75,10 +66,8 @@ def count(build):
 def test_a_product_of_m_k_and_k_n_is_2mkn():
     assert count(lambda: tf.matmul(tf.zeros([3, 5]), tf.zeros([5, 7]))) == 2 * 3 * 5 * 7
     assert count(lambda: tf.matmul(tf.zeros([5, 3]), tf.zeros([5, 7]), transpose_a=True)) == 2 * 3 * 5 * 7
-    assert (
-        count(lambda: tf.matmul(tf.zeros([4, 3, 5]), tf.zeros([4, 7, 5]), transpose_b=True))
-        == 2 * 4 * 3 * 5 * 7
-    )
+    batch = [4, 3, 5], [4, 7, 5]
+    assert count(lambda: tf.matmul(*map(tf.zeros, batch), transpose_b=True)) == 2 * 4 * 3 * 5 * 7
 
 
 def test_a_matrix_product_with_gradients_counts_three_times():
