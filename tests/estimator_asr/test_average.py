@@ -18,22 +18,21 @@ from tfrecord_builder.storage import locks
 
 @pytest.fixture
 def model(tiny_export, tmp_path):
-    """A model whose three best checkpoints are, from best to worst, of steps 20, 10 and 30."""
+    """A model with three checkpoints in best/; from best to worst, their steps are 20, 10 and 30."""
     path = shutil.copytree(tiny_export.acoustic_dir, str(tmp_path / "am"))
     model = model_directory.open_model_directory(path)
     weights = average.average_variables([checkpoints.latest(path)])
     for step, rate in [(10, 0.3), (20, 0.2), (30, 0.4)]:
-        changed = {name: _change(value, step) for name, value in weights.items()}
+        changed = {name: shift(value, step) for name, value in weights.items()}
         slots = {"acoustic/ctc/bias/Adam": np.float32([1]), "beta1_power": np.float32(1)}
         saved = small_checkpoints.save(path, step, {**changed, **slots, "global_step": np.int64(step)})
         best_checkpoints.keep_if_best(model, saved, {"token-error-rate": rate, "global_step": step})
     return model
 
 
-def _change(value, step):
-    """Moves a weight by 1, -1 and 0."""
-    is_float = value.dtype == np.float32
-    return value + np.float32({10: 1, 20: -1, 30: 0}[step]) if is_float else value
+def shift(value, step):
+    """Adds a number to a float32 weight; the numbers for the three steps add up to 0."""
+    return value + np.float32({10: 1, 20: -1, 30: 0}[step]) if value.dtype == np.float32 else value
 
 
 @pytest.mark.long
@@ -72,11 +71,8 @@ def test_the_program_lists_the_checkpoints_and_evaluate_reads_the_result(tiny_ex
         "step 30: error rate on dev 40.00 %",
         f"average of 3 checkpoints: {model.path}/averaged",
     ]
-    config = evaluate.EvaluateConfig(
-        model_dir=f"{model.path}/averaged",
-        data_dir=(tiny_export.data_dir,),
-        output_dir=str(tmp_path / "report"),
-    )
+    where = {"model_dir": f"{model.path}/averaged", "data_dir": (tiny_export.data_dir,)}
+    config = evaluate.EvaluateConfig(**where, output_dir=str(tmp_path / "report"))
     assert evaluate.evaluate(config)["token_error_rate"]["reference_length"] > 0
 
 
@@ -102,11 +98,13 @@ def test_a_second_average_is_refused(model):
     assert str(raised.value) == said
 
 
-def test_settings():
-    with pytest.raises(errors.UserError, match="--model_dir is missing; pass it"):
-        average.AverageConfig()
-    with pytest.raises(errors.UserError, match="--num_checkpoints=0: expected more than 0"):
-        average.AverageConfig("am", 0)
+@pytest.mark.parametrize(
+    "flags, said",
+    [((), "--model_dir is missing; pass it"), (("am", 0), "--num_checkpoints=0: expected more than 0")],
+)
+def test_invalid_flags_are_refused(flags, said):
+    with pytest.raises(errors.UserError, match=said):
+        average.AverageConfig(*flags)
 
 
 def save(tmp_path, step, **values):
@@ -131,10 +129,8 @@ def test_the_sum_is_made_in_float64(tmp_path):
 
 
 def test_slots_and_scalars_of_the_optimizer_are_left_out(tmp_path):
-    values = {"w": np.float32([1]), "w/Adam": np.float32([9]), "norm/moving_mean": np.float32([2])}
-    prefix = small_checkpoints.save(
-        tmp_path, 1, {f"a/{name}": value for name, value in values.items()}, beta1_power=np.float32(0.5)
-    )
+    names = ("a/w", "a/w/Adam", "a/norm/moving_mean", "beta1_power")
+    prefix = small_checkpoints.save(tmp_path, 1, {name: np.float32([1]) for name in names})
     assert sorted(average.average_variables([prefix])) == ["a/norm/moving_mean", "a/w", "global_step"]
 
 

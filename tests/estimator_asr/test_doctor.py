@@ -4,6 +4,7 @@ import tensorflow as tf
 from estimator_asr import doctor
 from estimator_asr.monitoring.diagnostics.doctor import findings, timings
 from tfrecord_builder import errors
+from tfrecord_builder.data import dataset_info
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def test_a_user_error_is_a_problem_after_the_other_findings():
     ]
 
 
-def test_a_tensorflow_that_cannot_be_imported_is_a_problem(monkeypatch):
+def test_a_failed_import_of_tensorflow_is_a_problem(monkeypatch):
     def fail(*names):
         raise ImportError("libstdc++ is too old")
 
@@ -48,31 +49,40 @@ def test_a_tensorflow_that_cannot_be_imported_is_a_problem(monkeypatch):
     assert finding.text.startswith("TensorFlow cannot be imported (libstdc++ is too old)")
 
 
-def test_the_flags_determine_the_sections():
-    def titles(**fields):
-        return [title for title, _ in doctor.examine(doctor.DoctorConfig(**fields))]
-
-    assert titles() == ["versions", "devices", "machine", "timings"]
-    assert titles(data_dir=("A", "B")) == ["versions", "devices", "machine", "data A", "data B", "timings"]
-    both = titles(data_dir=("A",), model_dir="AM")
-    assert both == ["versions", "devices", "machine", "data A", "model AM", "data and model", "timings"]
+@pytest.mark.parametrize(
+    "flags, titles",
+    [
+        ({}, []),
+        ({"data_dir": ("A", "B")}, ["data A", "data B"]),
+        ({"data_dir": ("A",), "model_dir": "AM"}, ["data A", "model AM", "data and model"]),
+    ],
+)
+def test_the_flags_determine_the_sections(flags, titles):
+    found = [title for title, _ in doctor.examine(doctor.DoctorConfig(**flags))]
+    assert found == ["versions", "devices", "machine", *titles, "timings"]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("given", [True, False])
-def test_all_checks_of_data_and_model(tiny_export, tmp_path, given, capsys, monkeypatch):
-    monkeypatch.setattr(timings, "check", lambda infos, *_: [findings.ok(f"{len(infos)} timed")])
-    data_dir = tiny_export.data_dir if given else str(tmp_path / "nowhere")
+@pytest.mark.parametrize("exists", [True, False])
+def test_all_checks_of_data_and_model(tiny_export, tmp_path, exists, capsys, monkeypatch):
+    def check_timings(data_dirs, model_dir):
+        yield findings.ok(f"{len(dataset_info.load_all(data_dirs))} timed")
+
+    monkeypatch.setattr(timings, "check", check_timings)
+    data_dir = tiny_export.data_dir if exists else str(tmp_path / "nowhere")
     config = doctor.DoctorConfig(data_dir=(data_dir,), model_dir=tiny_export.acoustic_dir)
     found = doctor.show(doctor.examine(config))
     printed = capsys.readouterr().out
     assert "  ok       checkpoint of step 7 can be read\n" in printed
-    assert "1 timed" in printed if given else printed.count("data directory does not exist") == 1
-    assert any(finding.level == "problem" for finding in found) != given
+    assert "1 timed" in printed if exists else printed.count("data directory does not exist") == 1
+    assert any(finding.level == "problem" for finding in found) != exists
 
 
-def test_the_exit_code_says_whether_there_is_a_problem(monkeypatch, capsys):
-    for finding, code in ((findings.warning("slow"), 0), (findings.problem("broken"), 1)):
-        monkeypatch.setattr(doctor, "examine", lambda config, finding=finding: [("data", [finding])])
-        assert doctor.main(doctor.DoctorConfig()) == code
-    assert capsys.readouterr().out.endswith("\n0 warnings, 1 problem; fix first: broken\n")
+@pytest.mark.parametrize(
+    "level, code, line",
+    [("warning", 0, "1 warning, 0 problems"), ("problem", 1, "0 warnings, 1 problem; fix first: broken")],
+)
+def test_the_exit_code_is_1_if_there_is_a_problem(monkeypatch, capsys, level, code, line):
+    monkeypatch.setattr(doctor, "examine", lambda _: [("data", [findings.Finding(level, "broken")])])
+    assert doctor.main(doctor.DoctorConfig()) == code
+    assert capsys.readouterr().out.endswith(f"\n{line}\n")

@@ -1,6 +1,6 @@
-"""The program from the files of a bad batch to what it prints."""
+"""The replay program, from the files of a recorded step to its output."""
 
-import dataclasses
+import functools
 import math
 import os
 import pathlib
@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimator_asr import replay
 from estimator_asr.models import feature_norm
 from estimator_asr.models.tasks import tasks
-from estimator_asr.monitoring.diagnostics import nan_files
+from estimator_asr.monitoring.diagnostics import nan_files, trial
 from tfrecord_builder import errors
 from tfrecord_builder.data import schema
 
@@ -27,25 +27,20 @@ def _eager_stays_on(monkeypatch):
 
 @pytest.fixture(scope="module")
 def nan_dir(tmp_path_factory):
-    """A directory step-N as training writes it; the second utterance has a feature that is NaN."""
+    """A step-N directory as training writes it; the second utterance has a feature that is NaN."""
     model = small_models.make_without_dropout(str(tmp_path_factory.mktemp("am")), "acoustic")
     records = small_records.make_records("train", 3)
-    broken = records[1].fbank.copy()
-    broken[5, 3] = math.nan
-    records[1] = dataclasses.replace(records[1], fbank=broken)
+    records[1].fbank[5, 3] = math.nan
     serialized = [schema.make_example(record) for record in records]
     path = nan_files.step_directory(model.path, 812)
-    report = {"step": 812, "position": [3, 17], "fbank_dtype": "float16"}
-    report.update(loss="nan", gradient_norm="nan")
-
-    def save(prefix):
-        part = small_models.make_part(records, range(3))
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            features = {key: tf.constant(value) for key, value in part.items()}
-            tasks.for_model(model).forward(features, features, True)
-            session.run(tf.compat.v1.global_variables_initializer())
-            tf.compat.v1.train.Saver().save(session, prefix, write_meta_graph=False, write_state=False)
-
+    report = {
+        "step": 812,
+        "position": [3, 17],
+        "fbank_dtype": "float16",
+        "loss": "nan",
+        "gradient_norm": "nan",
+    }
+    save = functools.partial(save_weights, model)
     nan_files.write(path, report, model.config.to_json(), serialized, save)
     return path
 
@@ -63,8 +58,7 @@ def test_the_cause_is_named_from_the_files_alone(nan_dir, capsys):
     first = "first tensor with NaN or Inf: features/fbank:0, computed by Placeholder in the forward pass of "
     assert lines[2] == f"{first}features"
     assert lines[4] == "  utterances: train001"
-    cause = "likely cause: the input contains NaN or Inf"
-    assert any(line.startswith(cause) for line in lines)
+    assert any(line.startswith("likely cause: the input contains NaN or Inf") for line in lines)
     rows = [line.split("\t") for line in lines[-3:]]
     assert [row[:2] for row in rows] == [["train000", "16"], ["train001", "33"], ["train002", "50"]]
     assert [math.isfinite(float(row[3])) for row in rows] == [True, False, True]
@@ -75,7 +69,7 @@ def test_the_session_is_set_up_as_in_training(nan_dir, monkeypatch):
     configs, session = [], tf.compat.v1.Session
 
     def open_session(graph=None, config=None):
-        if graph:  # of the input
+        if graph:  # the session that reads the batch
             return session(graph=graph, config=config)
         configs.append(config)
         raise errors.UserError("opened")
@@ -134,22 +128,20 @@ def make_batch():
     return part, {key: value for key, value in part.items() if key != "seed"}
 
 
-def make_checkpoint(model, changes=()):
-    """Writes initial weights, with some values changed."""
-    features, labels = make_batch()
-    path = os.path.join(model.path, "model.ckpt")
+def save_weights(model, path, changes=()):
+    """Saves initial weights, some of them with another value; returns the checkpoint's path prefix."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.set_random_seed(1)
-        features, labels = (
-            {key: tf.constant(value) for key, value in arrays.items()} for arrays in (features, labels)
-        )
-        tasks.for_model(model).forward(features, labels, True)
-        tf.compat.v1.train.create_global_step()
+        tasks.for_model(model).forward(*trial.placeholders(make_batch()), True)
         session.run(tf.compat.v1.global_variables_initializer())
-        for variable in tf.compat.v1.global_variables():
-            if variable.op.name in dict(changes):
-                session.run(variable.assign(tf.fill(variable.shape, dict(changes)[variable.op.name])))
-        return tf.compat.v1.train.Saver().save(session, path, write_state=False)
+        for name, value in changes:
+            (variable,) = (v for v in tf.compat.v1.global_variables() if v.op.name == name)
+            session.run(variable.assign(tf.fill(variable.shape, value)))
+        return tf.compat.v1.train.Saver().save(session, path, write_meta_graph=False, write_state=False)
+
+
+def make_checkpoint(model, changes=()):
+    return save_weights(model, os.path.join(model.path, "model.ckpt"), changes)
 
 
 def run_batch(tmp_path, kind, changes=()):
@@ -171,7 +163,7 @@ def test_weights_with_nan_are_named(tmp_path):
     result = run_batch(tmp_path, "language", changes=[(name, math.inf)])
     assert (result.finding.tensor, result.finding.op) == (name, "ReadVariableOp")
     assert result.finding.layer == "language/layer_0/feed_forward/inner"
-    assert math.isnan(result.gradient_norm)  # the loss may be finite: a fused ReLU makes 0 of NaN
+    assert math.isnan(result.gradient_norm)  # the loss may be finite, because a fused ReLU turns NaN into 0
 
 
 @pytest.mark.long
@@ -179,7 +171,7 @@ def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypat
     normalise = feature_norm.normalise
 
     def broken(fbank, num_frames, *arguments):
-        is_long = tf.cast(num_frames > 40, tf.float32)  # the third utterance alone
+        is_long = tf.cast(num_frames > 40, tf.float32)  # only the third utterance
         return normalise(fbank, num_frames, *arguments) + tf.math.log(1.0 - is_long)[:, None, None]
 
     monkeypatch.setattr(feature_norm, "normalise", broken)
@@ -192,9 +184,8 @@ def test_a_planted_logarithm_of_zero_is_named_with_its_layer(tmp_path, monkeypat
 def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     model = small_models.make_without_dropout(str(tmp_path / "one"), "language")
     other = small_models.make_without_dropout(str(tmp_path / "other"), "acoustic")
-    with pytest.raises(
-        errors.UserError, match=r"cannot be loaded into the model whose .*\(it belongs to another model\)"
-    ):
+    said = r"cannot be loaded into the model whose .*\(it belongs to another model\)"
+    with pytest.raises(errors.UserError, match=said):
         replay.replay(other, make_checkpoint(model), *make_batch())
 
 
@@ -202,10 +193,8 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
 def test_a_truncated_checkpoint_is_refused_in_one_sentence(tmp_path):
     model = small_models.make_without_dropout(str(tmp_path), "acoustic")
     checkpoint = make_checkpoint(model)
-    with open(f"{checkpoint}.data-00000-of-00001", "r+b") as file:
-        file.truncate(100)
-    with pytest.raises(
-        errors.UserError, match=r"cannot be loaded into the model whose [^\n]+ \([^\n]+\); pass"
-    ) as error:
+    os.truncate(f"{checkpoint}.data-00000-of-00001", 100)
+    said = r"cannot be loaded into the model whose [^\n]+ \([^\n]+\); pass"
+    with pytest.raises(errors.UserError, match=said) as error:
         replay.replay(model, checkpoint, *make_batch())
     assert "Graph execution" not in str(error.value)

@@ -1,8 +1,10 @@
-"""The training program: as a user runs it, and its refusals in process."""
+"""The training program as a user runs it, and in this process the errors that it reports before training."""
 
+import contextlib
 import dataclasses
 import errno
 import fcntl
+import itertools
 import json
 import os
 import signal
@@ -11,6 +13,7 @@ import sys
 import time
 import types
 
+import event_files
 import programs
 import pytest
 import small_models
@@ -49,7 +52,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(directory):
-    """A training in a directory where one that was refused has left its config."""
+    """A training run in a directory that contains only config.json, left by a run that was refused."""
     (directory / "am").mkdir()
     (directory / "am" / "config.json").write_text("{}", encoding="utf-8")
     return train(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'am'}", "--train_steps=4")
@@ -60,7 +63,7 @@ def test_a_run_logs_what_it_does(directory, first):
     assert first.returncode == 0, first.stderr
     assert f"{directory / 'am'}: new model" in first.stderr
     assert f"settings: {directory / 'am' / 'config.json'}" in first.stderr
-    assert "encoder_units" not in first.stderr  # they are in that file
+    assert "encoder_units" not in first.stderr  # settings are only in that file
     assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
     assert "step 4 of 4  loss " in first.stderr and "frames/s  left 00:00" in first.stderr
     assert "dev at step 4: " in first.stderr and "token-error-rate" in first.stderr
@@ -79,28 +82,21 @@ def test_the_model_directory_holds_config_vocabulary_and_checkpoints(directory, 
 
 @pytest.mark.long
 def test_training_metrics_are_in_the_event_files(directory, first):
-    tags, graphs = {"train": set(), "eval": set()}, 0
-    for kind, folder in (("train", directory / "am"), ("eval", directory / "am" / "eval")):
-        for path in folder.glob("events.*"):
-            for event in tf.compat.v1.train.summary_iterator(str(path)):
-                tags[kind].update(value.tag for value in event.summary.value)
-                graphs += bool(event.graph_def)
-    assert {
-        "total-loss",
-        "avg-loss",
-        "ctc-loss",
-        "learning-rate",
-        "gradient-norm",
-        "token-error-rate",
-    } <= tags["train"]
-    assert {"avg-loss", "token-error-rate", "blank-fraction"} <= tags["eval"]  # the same, so in one chart
-    assert graphs  # TensorBoard's; none lies beside the checkpoints
-    assert not [*(directory / "am").glob("*.meta"), *(directory / "am").glob("*.pbtxt")]
+    path = directory / "am"
+    trained, evaluated = (
+        {value.tag for _, value in event_files.read_values(folder)} for folder in (path, path / "eval")
+    )
+    shared = {"avg-loss", "token-error-rate", "blank-fraction"}  # equal tags share a chart
+    assert {*shared, "total-loss", "ctc-loss", "learning-rate", "gradient-norm"} <= trained
+    assert shared <= evaluated
+    events = (tf.compat.v1.train.summary_iterator(str(file)) for file in path.glob("events.*"))
+    assert any(event.graph_def for event in itertools.chain(*events))  # TensorBoard shows this graph
+    assert not [*path.glob("*.meta"), *path.glob("*.pbtxt")]
 
 
 @pytest.fixture(scope="module")
 def stopped(directory):
-    """The language model's training, ended by SIGTERM; exit code and its output after the signal."""
+    """Exit code, last output and last step of a language model's training that SIGTERM ended."""
     flags = (f"--data_dir={directory / 'text'}", f"--model_dir={directory / 'lm'}", "--train_steps=1000000")
     endless = [sys.executable, "-m", "estimator_asr.train", *TINY, "--model=language", *flags]
     process = subprocess.Popen(endless, cwd=programs.ROOT, stderr=subprocess.PIPE, text=True)
@@ -148,12 +144,12 @@ SMALL = {"acoustic": small_models.ACOUSTIC, "watch": training_config.WatchConfig
 
 @pytest.fixture(autouse=True)
 def _eager_stays_on(monkeypatch):
-    """Other tests of this process may need it."""
+    """Keeps eager execution on for the other tests in this process."""
     monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
 
 
 def refuse(data_dirs, model_dir, **sections):
-    """Returns the sentence with which a run is refused; `train` names the settings of that section."""
+    """Returns the error message of a run that is refused; `sections` are fields of Settings."""
     settings = config_lib.Settings(**{**SMALL, **sections})
     with pytest.raises(errors.UserError) as caught:
         train_program.run([str(path) for path in data_dirs], str(model_dir), settings, "train")
@@ -182,13 +178,13 @@ def test_data_of_another_vocabulary_is_refused(directory, first, tmp_path):
 
 
 def test_data_of_two_frontends_or_of_speech_and_text_is_refused(directory, tmp_path):
-    wide = frontend.FrontendConfig(num_mel_bins=20)
-    small_records.make_data(str(tmp_path / "wide"), frontend_config=wide)
-    differences = (
-        (tmp_path / "wide", "num_mel_bins=20, expected num_mel_bins=12"),
-        (directory / "text", "none, expected frontend=log_mel"),
-    )
-    for other, difference in differences:
+    wide = tmp_path / "wide"
+    small_records.make_data(str(wide), frontend_config=frontend.FrontendConfig(num_mel_bins=20))
+    differences = {
+        wide: "num_mel_bins=20, expected num_mel_bins=12",
+        directory / "text": "none, expected frontend=log_mel",
+    }
+    for other, difference in differences.items():
         reason = refuse([directory / "data", other], tmp_path / "new")
         assert f"{other}: frontend is {difference}" in reason and f"as in {directory / 'data'}" in reason
         assert not (tmp_path / "new").exists()
@@ -203,15 +199,7 @@ def test_a_language_model_needs_characters(tmp_path):
     assert "no characters are paired with tokens, but --model=language needs such pairs" in reason
 
 
-def test_a_model_dir_that_is_a_file_holds_data_or_best_checkpoints_is_refused(directory, tmp_path):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    assert f"{tmp_path / 'file'} is a file" in refuse([directory / "data"], tmp_path / "file")
-    (tmp_path / "best").mkdir()
-    (tmp_path / "best" / "best_checkpoints.json").write_text("[]", encoding="utf-8")
-    reason = refuse([directory / "data"], tmp_path / "best")
-    assert reason.startswith(
-        f"--model_dir: {tmp_path / 'best'} holds the best checkpoints of another model dir"
-    )
+def test_a_data_directory_as_model_directory_is_refused_and_unchanged(directory):
     names = sorted(os.listdir(directory / "data"))
     reason = refuse([directory / "data"], directory / "data")
     assert reason.startswith(f"--model_dir: {directory / 'data'} holds data (dataset_info.json), so")
@@ -233,12 +221,12 @@ def test_a_second_training_in_the_directory_is_refused_and_touches_nothing(direc
 
 
 def test_the_chief_of_a_cluster_waits_for_a_previous_chief_to_end(directory, tmp_path, monkeypatch):
-    def reserve(model_dir, wait_seconds):
+    def lock(model_dir, wait_seconds):
         raise errors.UserError(f"waits for {wait_seconds:g} seconds")
 
     cluster = {"cluster": {"worker": ["a:1"], "evaluator": ["e:1"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    monkeypatch.setattr(train_program.directory_lock, "lock_directory", reserve)
+    monkeypatch.setattr(train_program.directory_lock, "lock_directory", lock)
     assert refuse([directory / "data"], tmp_path / "am") == "waits for 120 seconds"
 
 
@@ -261,17 +249,13 @@ def test_a_worker_asks_for_a_restart_unless_the_disk_is_full(monkeypatch, code, 
         raise OSError(code, "refused")
 
     monkeypatch.setattr(train_program.loop, "train", fail)
-    model = types.SimpleNamespace(path="model")
     worker = cluster_lib.Cluster(("a:1", "b:2"), None, 1)
-    training = observers.Training(model, [], [], "", worker)
-    if asks_for_restart:
+    training = observers.Training(types.SimpleNamespace(path="model"), [], [], "", worker)
+    with contextlib.nullcontext() if asks_for_restart else pytest.raises(OSError):
         assert train_program._train(training) == os.EX_SOFTWARE
-    else:
-        with pytest.raises(OSError):
-            train_program._train(training)
 
 
-# A file system of 5 MB that only these processes see; what is in it at the end is copied out of it.
+# Mounts a file system of 5 MB that only this command sees, runs it, and then copies the files elsewhere.
 IN_A_SMALL_PLACE = """
 mount -t tmpfs -o size=5m none "$0" || exit 77
 "$@"
@@ -288,15 +272,11 @@ def test_a_full_disk_is_reported_in_one_sentence_and_earlier_checkpoints_stay(di
     flags = [f"--data_dir={directory / 'text'}", f"--model_dir={place / 'lm'}", "--model=language"]
     flags += ["--train_steps=100", "--save_checkpoints_steps=1", "--ngram_rows=12007", "--nowatchdog"]
     program = [sys.executable, "-m", "estimator_asr.train", *TINY, *flags]
-    full = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", "sh", "-c", IN_A_SMALL_PLACE, str(place), *program],
-        cwd=programs.ROOT,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
+    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", IN_A_SMALL_PLACE, str(place), *program]
+    options = {"cwd": programs.ROOT, "capture_output": True, "text": True, "timeout": TIMEOUT_SECONDS}
+    full = subprocess.run(command, **options)
     if full.returncode == 77 or "unshare" in full.stderr:
-        pytest.skip("this machine lets nobody mount a file system of his own")
+        pytest.skip("users cannot mount file systems on this machine")
     assert full.returncode == 1 and "Traceback" not in full.stderr, full.stderr
     last = full.stderr.splitlines()[-1]
     assert last.startswith(f"error: {place / 'lm'}/")
@@ -305,30 +285,34 @@ def test_a_full_disk_is_reported_in_one_sentence_and_earlier_checkpoints_stay(di
     assert checkpoints.step_of(found) >= 1 and faults == {}
 
 
-def sample_tokens(directory, num_sampled, *counts):
+def build_sampled_config(directory, num_sampled, *counts):
+    """Builds the settings for several data directories with given token counts."""
     data = str(directory / "data")
     info = dataset_info.DatasetInfo.load(data)
-    infos = [dataclasses.replace(info, token_counts=of_directory) for of_directory in counts]
+    infos = [dataclasses.replace(info, token_counts=token_counts) for token_counts in counts]
     acoustic = config_lib.AcousticConfig(softmax="nce", num_sampled=num_sampled)
     return train_program.build_config(config_lib.Settings(acoustic=acoustic), infos, [data] * len(infos))
 
 
 def test_tokens_are_sorted_by_their_counts_in_all_directories(directory):
-    made = sample_tokens(directory, 5, (0, 3, 9, 1, 1), (0, 8, 1, 1, 1))
-    assert made.tokens_by_frequency == (1, 2, 3, 4, 0)  # 11, 10, 2, 2 and 0
+    made = build_sampled_config(directory, 5, (0, 3, 9, 1, 1), (0, 8, 1, 1, 1))
+    assert made.tokens_by_frequency == (1, 2, 3, 4, 0)  # the counts are 11, 10, 2, 2 and 0
 
 
-def test_a_sampled_softmax_without_token_counts_or_with_too_many_samples_is_refused(directory):
-    with pytest.raises(
-        errors.UserError, match="data: dataset_info.json has no token_counts, which --softmax"
-    ):
-        sample_tokens(directory, 5, (1, 1, 1, 1, 1), ())
-    with pytest.raises(errors.UserError, match="--num_sampled is 6, expected at most 5 .size of the vocab"):
-        sample_tokens(directory, 6, (1, 1, 1, 1, 1))
+@pytest.mark.parametrize(
+    "num_sampled, counts, said",
+    [
+        (5, [(1, 1, 1, 1, 1), ()], "data: dataset_info.json has no token_counts, which --softmax"),
+        (6, [(1, 1, 1, 1, 1)], "--num_sampled is 6, expected at most 5 .size of the vocab"),
+    ],
+)
+def test_a_sampled_softmax_needs_token_counts_and_enough_tokens(directory, num_sampled, counts, said):
+    with pytest.raises(errors.UserError, match=said):
+        build_sampled_config(directory, num_sampled, *counts)
 
 
 @pytest.mark.slow
-def test_two_replicas_train_with_a_sampled_softmax_and_one_device_goes_on_with_the_full_one(directory):
+def test_two_replicas_train_with_a_sampled_softmax_and_one_device_continues_with_the_full_one(directory):
     flags = [f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'sampled'}", "--decoder_layers=1"]
     sampled = ["--softmax=sampled", "--num_sampled=2", "--train_steps=3", "--num_cpu_replicas=2"]
     done = train(*flags, *sampled)

@@ -16,16 +16,15 @@ from tfrecord_builder.storage import locks
 
 @pytest.fixture(scope="module")
 def text_dir(tmp_path_factory):
-    """Three sentences: ni3 hao3, xie4 xie5, hao4; and one on dev."""
+    """Text with three training sentences (ni3 hao3, xie4 xie5, hao4) and one dev sentence."""
     return built_data.make_text(tmp_path_factory.mktemp("text"))
 
 
 @pytest.mark.long
 def test_the_program_writes_a_model_of_tokens(text_dir, tmp_path):
     path = tmp_path / "tokens.arpa.gz"
-    done = programs.run(
-        "estimator_asr.train_ngram", f"--data_dir={text_dir}", "--order=2", f"--output_file={path}"
-    )
+    flags = [f"--data_dir={text_dir}", "--order=2", f"--output_file={path}"]
+    done = programs.run("estimator_asr.train_ngram", *flags)
     assert done.returncode == 0, done.stderr
     fixed = "discounts 0.500, 1.000, 1.500 (defaults: the text is too small or too regular to estimate them)"
     assert done.stdout.splitlines() == [
@@ -87,7 +86,7 @@ def test_a_second_run_with_one_output_file_is_refused(text_dir, tmp_path):
 
 
 def test_augmented_copies_are_not_counted(text_dir, tmp_path):
-    """Their counts would leave no n-gram that occurs once, and discounts fell back to fixed ones."""
+    """If copies counted, no n-gram would occur only once, and the discounts could not be estimated."""
 
     def copy(record):
         name = record.utterance_id
@@ -110,19 +109,22 @@ def test_wordless_copies_are_not_counted(tmp_path):
     assert len(sentences) == 6 and all(sentences)
 
 
-def test_copies_count_once_if_the_utterances_are_left_out_and_a_tilde_alone_is_no_copy(tmp_path):
-    """As with --speed_perturb_factors=0.9,1.1, and with names such as a~b in data without copies."""
+@pytest.mark.parametrize(
+    "ids, num_sentences",
+    [
+        # With --speed_perturb_factors=0.9,1.1, the utterances themselves are left out.
+        ([f"u{i // 2}~speed{(0.9, 1.1)[i % 2]}" for i in range(12)], 6),
+        ([f"a~{i}" for i in range(12)], 12),  # a tilde in the name does not make an utterance a copy
+    ],
+)
+def test_copies_of_utterances_that_are_left_out_count_once(tmp_path, ids, num_sentences):
+    names, data_dir = iter(ids), str(tmp_path / "data")
 
-    def rename(names):
-        return lambda record: dataclasses.replace(record, utterance_id=next(names))
+    def rename(record):
+        return dataclasses.replace(record, utterance_id=next(names))
 
-    for name, ids in (
-        ("copies", (f"u{i // 2}~speed{(0.9, 1.1)[i % 2]}" for i in range(12))),
-        ("tildes", (f"a~{i}" for i in range(12))),
-    ):
-        small_records.make_data(str(tmp_path / name), splits=[("train", 12)], change=rename(ids))
-    assert len(list(train_ngram.read_sentences([str(tmp_path / "copies")], "token"))) == 6
-    assert len(list(train_ngram.read_sentences([str(tmp_path / "tildes")], "token"))) == 12
+    small_records.make_data(data_dir, splits=[("train", 12)], change=rename)
+    assert len(list(train_ngram.read_sentences([data_dir], "token"))) == num_sentences
 
 
 def test_directories_of_other_token_types_are_refused_unless_characters_count(text_dir, tmp_path):
@@ -158,7 +160,7 @@ def test_a_missing_directory_is_found_before_the_data_is_read(tmp_path):
         ({"prune": (-1,)}, "flag --prune=-1: expected at least 0"),
         (
             {"prune": ()},
-            "the values of --prune= must begin with 0 and must not decrease; pass, for example, --prune",
+            "the values of --prune= must begin with 0 and must not decrease; pass, for example, ",
         ),
         ({"prune": (1, 1)}, "the values of --prune=1,1 must begin with 0 and must not decrease"),
         ({"prune": (0, 2, 1)}, "the values of --prune=0,2,1 must begin with 0 and must not decrease"),

@@ -1,7 +1,6 @@
-"""The training program with default flags on replicas under the collectives that GPUs get."""
+"""The training program on CPU replicas, which use the same collectives as GPUs."""
 
 import os
-import pathlib
 import re
 import signal
 import time
@@ -12,9 +11,9 @@ import pytest
 import small_records
 import tiny_flags
 
-SMALL = [*(*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1")]
+SMALL = [*tiny_flags.ACOUSTIC, *tiny_flags.LANGUAGE, "--decoder_layers=1"]
 DATA = {"acoustic": "speech", "language": "text"}
-# Three utterances per batch, and one or two in the last of an epoch, on two or four replicas.
+# A batch has three utterances, and the last batch of an epoch one or two, for two or four replicas.
 BATCH = {"acoustic": "--batch_frames=160", "language": "--batch_tokens=8"}
 TIMEOUT_SECONDS = 250
 
@@ -37,35 +36,31 @@ def command(directory, kind, name, *flags):
 @pytest.mark.timeout(4 * TIMEOUT_SECONDS)
 @pytest.mark.parametrize("kind, num_replicas, accumulation", [("acoustic", 2, 2), ("language", 4, 1)])
 def test_replicas_have_the_losses_of_one_device_and_continue(directory, kind, num_replicas, accumulation):
-    """Batch norm, watchdog, memory probe and summaries are on; replicas would draw other dropout."""
+    """Batch norm, watchdog, memory probe and summaries are on; dropout is off, as it differs on replicas."""
     flags = ["--acoustic_dropout=0", "--language_dropout=0", "--ngram_dropout=0", "--token_noise=0"]
     flags += ["--nospec_augment", f"--gradient_accumulation_steps={accumulation}", "--warmup_epochs=0"]
     one, many = (f"{kind}-{accumulation}-{n}" for n in (1, num_replicas))
     alone = programs.run(*command(directory, kind, one, *flags, "--train_steps=12"), timeout=TIMEOUT_SECONDS)
     assert alone.returncode == 0, alone.stderr
+    flags.append(f"--num_cpu_replicas={num_replicas}")
     for steps in (7, 12):
-        run = programs.run(
-            *command(
-                directory, kind, many, *flags, f"--train_steps={steps}", f"--num_cpu_replicas={num_replicas}"
-            ),
-            timeout=TIMEOUT_SECONDS,
-        )
+        train = command(directory, kind, many, *flags, f"--train_steps={steps}")
+        run = programs.run(*train, timeout=TIMEOUT_SECONDS)
         assert run.returncode == 0, run.stderr
         assert f"dev at step {steps}: " in run.stderr
         assert "largest batch (" in run.stderr
     losses, expected = (event_files.read_scalars(directory / name, "loss") for name in (many, one))
-    assert len(expected) == 12 + (accumulation > 1)  # the first batch of an update shows the last one's step
-    # Sums over replicas round differently, and Adam makes whole steps of small gradients.
+    assert len(expected) == 12 + (accumulation > 1)  # an update's first batch is logged at the previous step
+    # Sums over replicas round differently, and Adam's steps are large even for small gradients.
     assert losses == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.slow
 def test_sigterm_saves_a_checkpoint_of_replicas(directory, tmp_path):
-    outputs = [str(tmp_path / name) for name in ("stdout", "stderr")]
+    log = tmp_path / "stderr"
     endless = command(directory, "language", "endless", "--train_steps=1000000", "--num_cpu_replicas=2")
-    process = programs.start(*endless, outputs=outputs)
+    process = programs.start(*endless, outputs=[tmp_path / "stdout", log])
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    log = pathlib.Path(outputs[1])
     while not (log.exists() and re.search(r"step \d+ of", log.read_text())):
         assert process.is_alive() and time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)

@@ -104,6 +104,12 @@ def test_a_directory_that_holds_data_or_exports_is_refused(tmp_path, name, conte
     assert str(refusal.value) == f"--model_dir: {tmp_path} holds {content}, {advice}"
 
 
+def test_a_directory_of_best_checkpoints_is_refused(tmp_path):
+    (tmp_path / "best_checkpoints.json").touch()
+    with pytest.raises(errors.UserError, match="holds the best checkpoints of another model directory"):
+        directory_lock.check_usable(str(tmp_path))
+
+
 def test_a_file_as_model_directory_is_refused(tmp_path):
     (tmp_path / "AM").touch()
     said = "--model_dir: .*/AM is a file, not a directory; choose another path"

@@ -1,4 +1,4 @@
-"""What tests of alarms share: a training of 10,000 steps with a warm-up of 100, and observations of it."""
+"""Facts about a training run of 10,000 steps with 100 warm-up steps, and observed steps, to test alarms."""
 
 from estimator_asr.monitoring import observations
 
@@ -16,7 +16,7 @@ TRAINING = observations.TrainingFacts(
 
 
 def repeat(metrics, *, count=5, last_step=6000, between=50, loss=1.0, error_rate=0.9):
-    """Returns steps with equal metrics, whose losses differ a little."""
+    """Returns `count` observed steps with equal metrics and slightly different losses."""
     metrics = {"token-error-rate": error_rate, "learning-rate": 0.001, **metrics}
     rows = []
     for i in range(count):

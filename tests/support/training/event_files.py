@@ -1,4 +1,4 @@
-"""Summaries in event files."""
+"""Reads summaries from event files."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 def read_values(directory: str | os.PathLike) -> Iterator[tuple[int, tf.compat.v1.Summary.Value]]:
-    """Yields step and value of each summary in a directory, the earliest event file first."""
+    """Yields the step and value of each summary in a directory, starting with the oldest event file."""
     for path in sorted(pathlib.Path(directory).glob("events.out.tfevents.*")):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             yield from ((event.step, value) for value in event.summary.value)

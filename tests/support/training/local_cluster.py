@@ -12,7 +12,7 @@ from estimator_asr.training.distributed import cluster
 
 
 class LocalCluster:
-    """Running processes, their logs in a directory: chief.log, worker-1.log, evaluator.log."""
+    """A cluster's running processes, with one log file for each: chief.log, worker-1.log, evaluator.log."""
 
     def __init__(self, command: Sequence[str], num_workers: int, log_dir: pathlib.Path):
         self._log_dir = log_dir
@@ -26,15 +26,14 @@ class LocalCluster:
         return programs.start(*command, outputs=[log, log], environment={cluster.VARIABLE: task.to_json()})
 
     def read_log(self, name: str) -> str:
-        """Returns the output of a process, that of earlier runs before it."""
+        """Returns the output of a process, preceded by the output of earlier runs in this directory."""
         return (self._log_dir / f"{name}.log").read_text(errors="replace")
 
     def send_signal(self, name: str, number: int) -> None:
-        """Sends a signal to one process."""
         os.kill(self.processes[name].pid, number)
 
     def wait(self, timeout: float) -> dict[str, int]:
-        """Waits for all processes; returns the exit code of each, None for one that is still running."""
+        """Waits for all processes; returns their exit codes, None for a process that is still running."""
         for process in self.processes.values():
             process.join(timeout)
         return {name: process.exitcode for name, process in self.processes.items()}
@@ -42,7 +41,7 @@ class LocalCluster:
 
 @contextlib.contextmanager
 def start(command: Sequence[str], num_workers: int, log_dir: pathlib.Path) -> Iterator[LocalCluster]:
-    """Starts `python -m command` in each process; kills what is left of them when the block ends."""
+    """Starts `python -m command` in each process; kills the processes that still run after the block."""
     started = LocalCluster(command, num_workers, log_dir)
     try:
         yield started
@@ -53,7 +52,7 @@ def start(command: Sequence[str], num_workers: int, log_dir: pathlib.Path) -> It
 
 
 def _free_ports(count):
-    """Ports that nobody listens at; held together, so that no two are the same."""
+    """Returns free ports; they are bound at the same time, so that no two are the same."""
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
         for listener in listeners:

@@ -1,4 +1,4 @@
-"""Programs that train on two CPU replicas, each in a process of its own, which makes its CPU devices once.
+"""Programs that train on two CPU replicas, in their own processes: a process creates its devices only once.
 
     python tests/support/training/replica_programs.py histograms DIR          for test_tensorboard
     python tests/support/training/replica_programs.py losses                  for test_model_fn
@@ -6,7 +6,7 @@
     python tests/support/training/replica_programs.py stopping DIR            for test_stopping
     python tests/support/training/replica_programs.py stuck DIR MINUTES       for test_step_time
 
-What came out is printed as JSON in the last line.
+The last line of the output is the result as JSON.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ from estimator_asr.training.optimizer import optimization, skippable
 
 
 def run_config(num_replicas, model_dir=None, **options) -> estimator_api.RunConfig:
-    """Returns the settings of a training on CPU replicas, in a new directory if none is given."""
+    """Returns the RunConfig for CPU replicas; if model_dir is None, creates a temporary directory."""
     settings = training_config.TrainConfig(num_cpu_replicas=num_replicas)
     return estimator_api.RunConfig(
         model_dir or tempfile.mkdtemp(),
         tf_random_seed=1,
-        checkpoint_save_graph_def=False,  # its text takes longer than the steps
+        checkpoint_save_graph_def=False,  # writing the graph takes longer than the steps
         session_config=strategies.session_config(settings),
         train_distribute=strategies.build_strategy(settings),
         **options,
@@ -42,7 +42,7 @@ def run_config(num_replicas, model_dir=None, **options) -> estimator_api.RunConf
 
 
 def histograms(model_dir):
-    """One step of three weights, with histograms of them and of their gradients."""
+    """Trains three weights for one step, with histograms of the weights and gradients."""
 
     def input_fn():
         rows = [[0.0, 0.0, 1.0], [0.0, 0.0, 3.0]], [0, 0]
@@ -60,7 +60,7 @@ def histograms(model_dir):
 
 
 def losses():
-    """The scalar `loss` of the language model's first step, on one replica and on two with its batch."""
+    """Returns the scalar `loss` of the language model's first step on one replica, and on two replicas."""
     return [_read_first_loss(1), _read_first_loss(2)]
 
 
@@ -82,7 +82,7 @@ def one_step(model_dir):
 
 
 def stopping(directory):
-    """Learns nothing under a plateau schedule until early stopping ends the training."""
+    """Trains a model that learns nothing with a plateau schedule, until early stopping ends training."""
     model, infos, dirs = make_plateau_model(pathlib.Path(directory), num_replicas=2, train_steps=40)
     loop.train(model, infos, dirs)
     steps = [evaluation.step for evaluation in evaluation_log.read_evaluations(model.path)]
@@ -97,24 +97,21 @@ def make_plateau_model(path, num_replicas=1, **train):
     train = {"save_checkpoints_steps": 2, "save_summary_steps": 1, "num_cpu_replicas": num_replicas, **train}
     model, infos, dirs = small_models.make_for_loop(path, optimizer=optimizer, **train)
     stopping = training_config.StoppingConfig(early_stopping_evaluations=2)
-    return (
-        dataclasses.replace(model, config=dataclasses.replace(model.config, stopping=stopping)),
-        infos,
-        dirs,
-    )
+    config = dataclasses.replace(model.config, stopping=stopping)
+    return dataclasses.replace(model, config=config), infos, dirs
 
 
 def read_rates(model) -> dict[int, float]:
-    """Returns the learning rate by the number of steps that its step made whole; the first step's is 1."""
+    """Returns the learning rate of each step, relative to the first step."""
     rates = event_files.read_scalars(model.path, "learning-rate")
     return {step: rates[step] / rates[min(rates)] for step in sorted(rates)}
 
 
 class FetchAlone(estimator_api.SessionRunHook):
-    """Asks one replica alone for a sum over both, so that its collective waits forever."""
+    """Fetches a sum over both replicas on only one of them, so that the collective waits forever."""
 
     def __init__(self, step):
-        self.norm = step.update.gradient_norm  # the first replica's
+        self.norm = step.update.gradient_norm  # from the first replica
 
     def after_run(self, run_context, run_values):
         print("waits", flush=True)
@@ -122,12 +119,11 @@ class FetchAlone(estimator_api.SessionRunHook):
 
 
 def stuck(directory, minutes):
-    """Waits forever after one step; `minutes` is the limit of a later step."""
+    """Waits forever after the first step; `minutes` is the time limit for all later steps."""
     step_time.POLL_SECONDS, step_time.SIGNAL_SECONDS, step_time.FIRST_STEP_FACTOR = 0.1, 1.0, 1000
-    model, infos, dirs = small_models.make_for_loop(
-        pathlib.Path(directory), num_cpu_replicas=2, train_steps=40, max_step_minutes=float(minutes)
-    )
-    loop.train(model, infos, dirs, observe=lambda plan, clock: loop.Observers([FetchAlone]))
+    options = {"num_cpu_replicas": 2, "train_steps": 40, "max_step_minutes": float(minutes)}
+    made = small_models.make_for_loop(pathlib.Path(directory), **options)
+    loop.train(*made, observe=lambda plan, clock: loop.Observers([FetchAlone]))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Program of test_progress: a made-up training of 40 steps, shown on standard error as a real one is.
+"""A program for test_progress: shows a simulated training run of 40 steps on standard error.
 
-Step 20 is evaluated, with a log line in the middle; step 30 ends with an error.
+Step 20 is evaluated, with a log line during the evaluation; after step 30, training ends with an error.
 """
 
 import time
+import types
 
 from tfrecord_builder.program import lazy_tensorflow
 
@@ -20,50 +21,34 @@ from tfrecord_builder.program import program
 NUM_STEPS = 40
 
 
-class Session:
-    def __init__(self):
-        self.step = 0
-
-    def run(self, tensor):
-        return self.step
-
-
-def evaluate(session):
-    logging.info("checkpoint of step %d", session.step)
+def evaluate(step):
+    logging.info("checkpoint of step %d", step)
     hook = progress.EvaluationHook("dev", 10)
-    hook.after_create_session(session, None)
+    hook.after_create_session(None, None)
     for batch in range(10):
         time.sleep(0.12)
         hook.after_run(None, None)
         if batch == 5:
             logging.info("half of dev")
-    hook.end(session)
-    logging.info("dev at step %d: done", session.step)
+    hook.end(None)
+    logging.info("dev at step %d: done", step)
 
 
 def train():
-    session = Session()
+    session = types.SimpleNamespace(run=lambda tensor: 0)  # the global step is 0
     names = {name: name for name in ("number", "loss", "error_rate", "inputs")}
-    hook = progress.ProgressHook(
-        names,
-        unit="frames",
-        max_steps=NUM_STEPS,
-        seconds=0.2,
-        num_replicas=1,
-        num_parameters=1000,
-        clock=step_time.Clock(),
-    )
+    options = {"unit": "frames", "max_steps": NUM_STEPS, "seconds": 0.2, "num_replicas": 1}
+    hook = progress.ProgressHook(names, **options, num_parameters=1000, clock=step_time.Clock())
     hook.begin()
     hook.after_create_session(session, None)
-    for step in range(NUM_STEPS):
+    for step in range(1, NUM_STEPS + 1):
         hook.before_run(None)
         time.sleep(0.03)
-        values = {"number": step, "loss": 1.5, "error_rate": 0.25, "inputs": 300}
+        values = {"number": step - 1, "loss": 1.5, "error_rate": 0.25, "inputs": 300}
         hook.after_run(None, tf.compat.v1.train.SessionRunValues(values, None, None))
-        session.step = step + 1
-        if session.step == NUM_STEPS // 2:
-            evaluate(session)
-        if session.step == 30:
+        if step == 20:
+            evaluate(step)
+        if step == 30:
             raise errors.UserError("data: a shard is damaged, expected a complete one; copy it again.")
 
 

@@ -1,4 +1,4 @@
-"""Flags of train for tiny models."""
+"""Flags of the train program for tiny models."""
 
 ACOUSTIC = ("--encoder_layers=1", "--encoder_units=16", "--encoder_inner_units=16", "--show_utterances=0")
 LANGUAGE = (

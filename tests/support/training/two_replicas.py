@@ -1,7 +1,7 @@
-"""A program for test_optimization, test_normalisation and test_flight_recorder: two CPU replicas with unequal
-batches; prints what came out as JSON.
+"""A program for test_optimization, test_normalisation and test_nan_recorder: trains on two CPU replicas with
+unequal batches, and prints the results as JSON.
 
-It needs a process of its own, because a process makes its CPU devices once.
+It runs in its own process, because a process creates its CPU devices only once.
 """
 
 import json
@@ -27,8 +27,7 @@ MOMENTUM = training_config.OptimizerConfig(optimizer="momentum")
 
 def input_fn():
     data = {"direction": [[1.0, 0.0], [0.0, 1.0]], "num_labels": [2.0, 6.0], "rows": [[0, 1], [1, 1]]}
-    dataset = tf.data.Dataset.from_tensor_slices((data, [0, 0])).batch(1).repeat()
-    return dataset
+    return tf.data.Dataset.from_tensor_slices((data, [0, 0])).batch(1).repeat()
 
 
 class Fetch(estimator_api.SessionRunHook):
@@ -69,25 +68,21 @@ def sparse_loss(features, num_labels):
 
 def run(get_loss, clip_norm):
     fetched = {}
-    estimator = estimator_api.Estimator(
-        build_model_fn(get_loss, clip_norm, fetched), config=replica_programs.run_config(2)
-    )
+    model_fn = build_model_fn(get_loss, clip_norm, fetched)
+    estimator = estimator_api.Estimator(model_fn, config=replica_programs.run_config(2))
     estimator.train(input_fn, steps=1)
     return {"weights": estimator.get_variable_value("scope/w").tolist(), **fetched}
 
 
 def input_with_bad_batches():
-    """The second replica's value is NaN in steps 1 and 3."""
+    """Returns batches of one value; in steps 1 and 3, the second replica's value is NaN or Inf."""
     values = [[1.0], [2.0], [3.0], [math.nan], [5.0], [6.0], [7.0], [math.inf]]
     features = {"value": values, "seed": [[3, step // 2] for step in range(8)]}
     return tf.data.Dataset.from_tensor_slices((features, values)).repeat()
 
 
 def build_recording_model_fn(max_skipped):
-    records = small_records.make_records("train", 2)
-
-    def read_records(position):
-        return [schema.make_example(record) for record in records]
+    records = [schema.make_example(record) for record in small_records.make_records("train", 2)]
 
     def model_fn(features, labels, mode, config):
         weight = tf.compat.v1.get_variable("w", initializer=1.0)
@@ -103,23 +98,16 @@ def build_recording_model_fn(max_skipped):
             "gradient_norm": update.gradient_norm,
             "learning_rate": tf.constant(0.1),
         }
-        recorder = nan_recorder.NanRecorderHook(
-            tensors,
-            model_dir=config.model_dir,
-            config_json="{}",
-            read_records=read_records,
-            fbank_dtype="float16",
-            max_skipped=max_skipped,
-        )
-        return estimator_api.EstimatorSpec(
-            mode, loss=model_fn_lib.shown_loss(loss), train_op=update.train_op, training_hooks=[recorder]
-        )
+        arguments = (config.model_dir, "{}", lambda position: records, "float16", max_skipped)
+        hooks = [nan_recorder.NanRecorderHook(tensors, *arguments)]
+        shown = model_fn_lib.shown_loss(loss)
+        return estimator_api.EstimatorSpec(mode, loss=shown, train_op=update.train_op, training_hooks=hooks)
 
     return model_fn
 
 
 def record(max_skipped):
-    """Returns the weight after four steps, and what was written and said."""
+    """Returns the weight after four steps, the files that were written, and the error message or None."""
     settings = replica_programs.run_config(2)
     estimator = estimator_api.Estimator(build_recording_model_fn(max_skipped), config=settings)
     try:
@@ -139,7 +127,7 @@ def record(max_skipped):
 
 
 def half_moments(kind):
-    """Moments and their gradient on two replicas, the second of which has a row of NaN without frames."""
+    """Returns moments and gradients on two replicas; the second replica has only padding, which is NaN."""
     settings = training_config.TrainConfig(num_cpu_replicas=2)
 
     def of_replica():
@@ -156,10 +144,8 @@ def half_moments(kind):
         values = [strategy.experimental_local_results(value) for value in values]
         with tf.compat.v1.Session(config=strategies.session_config(settings)) as session:
             moments, gradients = session.run(values)
-    return {
-        "moments": [each.tolist() for each in moments],
-        "gradients": [each.tolist() for each in gradients],
-    }
+    results = {"moments": moments, "gradients": gradients}
+    return {name: [each.tolist() for each in values] for name, values in results.items()}
 
 
 def main():
