@@ -1,7 +1,8 @@
-"""Evaluates checkpoints on dev, keeps the best ones, logs the metrics and calls the observers."""
+"""Evaluation of checkpoints on dev during training."""
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import shutil
@@ -23,29 +24,26 @@ _POLL_SECONDS = 1.0
 AfterEvaluation = Callable[[estimator_api.Estimator, str, Mapping[str, float]], None]
 
 
+@dataclasses.dataclass(frozen=True)
 class DevEvaluator:
-    """Evaluates checkpoints on dev; the `after` functions are called after each evaluation."""
+    """Evaluates checkpoints on dev, keeps the best checkpoints and logs the metrics."""
 
-    def __init__(
-        self,
-        model: model_directory.ModelDirectory,
-        input_fn: Callable,
-        hooks: Sequence[estimator_api.SessionRunHook],
-        after: Sequence[AfterEvaluation],
-    ):
-        self._model, self._input_fn, self._hooks, self._after = model, input_fn, list(hooks), after
+    model: model_directory.ModelDirectory
+    input_fn: Callable
+    hooks: Sequence[estimator_api.SessionRunHook]
+    after: Sequence[AfterEvaluation]  # called after each evaluation
 
     @property
     def throttle_seconds(self) -> float:
         """Minimum number of seconds between the starts of two evaluations."""
-        return 0 if _decides_training(self._model.config) else self._model.config.train.eval_throttle_seconds
+        return 0 if _decides_training(self.model.config) else self.model.config.train.eval_throttle_seconds
 
     def spec(self) -> estimator_api.EvalSpec:
         """Returns the EvalSpec to pass to train_and_evaluate."""
         return estimator_api.EvalSpec(
-            self._input_fn,
+            self.input_fn,
             steps=None,
-            hooks=self._hooks,
+            hooks=self.hooks,
             exporters=[_Exporter(self.finish)],
             start_delay_secs=0,
             throttle_secs=self.throttle_seconds,
@@ -53,7 +51,7 @@ class DevEvaluator:
 
     def run(self, estimator: estimator_api.Estimator, checkpoint: str) -> None:
         """Evaluates a checkpoint, then calls finish()."""
-        metrics = estimator.evaluate(self._input_fn, hooks=self._hooks, checkpoint_path=checkpoint)
+        metrics = estimator.evaluate(self.input_fn, hooks=self.hooks, checkpoint_path=checkpoint)
         self.finish(estimator, checkpoint, metrics)
 
     def finish(
@@ -61,12 +59,12 @@ class DevEvaluator:
     ) -> None:
         """Keeps the checkpoint if it is among the best, logs metrics, and calls the `after` functions."""
         # A logged evaluation counts as complete, so the best checkpoints must be saved before it is logged.
-        best_checkpoints.keep_if_best(self._model, checkpoint, metrics)
+        best_checkpoints.keep_if_best(self.model, checkpoint, metrics)
         evaluation_log.record_metrics(estimator, metrics)
         shown = sorted((tag, value) for tag, value in metrics.items() if tag not in ("loss", "global_step"))
         text = "  ".join(f"{tag} {value:.4f}" for tag, value in shown)
         logging.info("dev at step %d: %s", metrics["global_step"], text)
-        for call in self._after:
+        for call in self.after:
             call(estimator, checkpoint, metrics)
         # An evaluation's graphs and sessions form reference cycles, so their weights stay in memory until the
         # garbage collector happens to run: 8 MiB per evaluation, measured with 6 million weights.
@@ -78,10 +76,10 @@ class DevEvaluator:
         Does nothing unless training ends with this checkpoint or depends on its evaluation. `is_last` returns
         True for a step at which training ends.
         """
-        step, config = checkpoints.latest_step(self._model.path), self._model.config
+        step, config = checkpoints.latest_step(self.model.path), self.model.config
         is_regular = step > 0 and step % config.train.save_checkpoints_steps == 0
         is_due = is_last(step) or (is_regular and _decides_training(config))
-        if is_due and not is_evaluated(self._model.path, step):
+        if is_due and not is_evaluated(self.model.path, step):
             self.run(estimator, estimator.latest_checkpoint())
 
     def follow(
@@ -98,7 +96,7 @@ class DevEvaluator:
         newest, not_before = None, 0.0
         while True:
             termination.raise_if_requested()
-            checkpoint = checkpoints.find_latest(self._model.path)
+            checkpoint = checkpoints.find_latest(self.model.path)
             ends_training = checkpoint is not None and is_last(checkpoints.step_of(checkpoint))
             if checkpoint in (None, newest) or (time.monotonic() < not_before and not ends_training):
                 time.sleep(_POLL_SECONDS)
@@ -112,7 +110,7 @@ class DevEvaluator:
 
         Returns False if the checkpoint has already been deleted.
         """
-        directory = os.path.join(self._model.path, _LINKS_DIRECTORY)
+        directory = os.path.join(self.model.path, _LINKS_DIRECTORY)
         os.makedirs(directory, exist_ok=True)  # a killed evaluator may have left the directory
         try:
             try:

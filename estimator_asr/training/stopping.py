@@ -162,7 +162,7 @@ class CoordinatedStopHook(estimator_api.SessionRunHook):
 
     termination: Termination  # requested on all workers as soon as one of them receives SIGTERM
     num_workers: int
-    should_stop: Callable[[int], object]  # called in every step with the global step
+    should_stop: Callable[[int], object]  # maps the global step to a true value if training must stop
     add_up: Callable[[tf.Tensor], tf.Tensor] = _sum_over_workers
 
     def begin(self):

@@ -123,7 +123,7 @@ def test_floats_are_averaged_and_other_variables_are_from_the_last_checkpoint(tm
 
 
 def test_the_sum_is_made_in_float64(tmp_path):
-    big, small = np.float32(2**24), np.float32(1)  # in float32, big + small is big
+    big, small = np.float32(2**24), np.float32(1)  # big + small is big in float32
     prefixes = [save(tmp_path, step, w=value) for step, value in enumerate([big, small, small, -big])]
     assert average.average_variables(prefixes)["a/w"] == 0.5
 

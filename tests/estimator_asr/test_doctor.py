@@ -9,7 +9,7 @@ from tfrecord_builder.data import dataset_info
 
 @pytest.fixture(autouse=True)
 def _eager_stays_on(monkeypatch):
-    """Restores eager execution, which the program disables for this process and its other tests."""
+    """Keeps eager execution on for the other tests in this process."""
     monkeypatch.setattr(tf.compat.v1, "disable_eager_execution", lambda: None)
 
 

@@ -52,7 +52,7 @@ def directory(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def first(directory):
-    """A training run in a directory that contains only config.json, left by a run that was refused."""
+    """A training run in a directory that contains only the config.json of a run that was refused."""
     (directory / "am").mkdir()
     (directory / "am" / "config.json").write_text("{}", encoding="utf-8")
     return train(f"--data_dir={directory / 'data'}", f"--model_dir={directory / 'am'}", "--train_steps=4")

@@ -95,7 +95,9 @@ def test_augmented_copies_are_not_counted(text_dir, tmp_path):
 
     data_dir = str(tmp_path / "data")
     small_records.make_data(data_dir, splits=[("train", 12)], change=copy)
-    assert len(list(train_ngram.read_sentences([data_dir], "token"))) == 2  # 000 and 010
+    assert (
+        len(list(train_ngram.read_sentences([data_dir], "token"))) == 2
+    )  # utterances 000 and 010 are no copies
     assert len(list(train_ngram.read_sentences([text_dir, data_dir], "character"))) == 3 + 2
 
 
@@ -112,7 +114,7 @@ def test_wordless_copies_are_not_counted(tmp_path):
 @pytest.mark.parametrize(
     "ids, num_sentences",
     [
-        # With --speed_perturb_factors=0.9,1.1, the utterances themselves are left out.
+        # --speed_perturb_factors=0.9,1.1 leaves out the original utterances.
         ([f"u{i // 2}~speed{(0.9, 1.1)[i % 2]}" for i in range(12)], 6),
         ([f"a~{i}" for i in range(12)], 12),  # a tilde in the name does not make an utterance a copy
     ],

@@ -65,11 +65,7 @@ def find_checkpoint(model_dir: str) -> tuple[Optional[str], dict[str, str]]:
     faults, state = {}, os.path.join(model_dir, checkpoints.STATE_FILE)
     if stated is None and (present or os.path.exists(state)):
         faults[state] = "cannot be read" if os.path.exists(state) else "is missing"
-    candidates = [
-        *([stated] if stated else []),
-        *(prefix for prefix in reversed(present) if prefix != stated),
-    ]
-    for candidate in candidates:
+    for candidate in filter(None, dict.fromkeys([stated, *reversed(present)])):
         try:
             checkpoints.read_shapes(candidate)
             return candidate, faults

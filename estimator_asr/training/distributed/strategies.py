@@ -21,7 +21,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import cpu
 
 _MEMORY_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"  # if true, TensorFlow allocates GPU memory only as needed
-DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPU device files
+DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")  # GPUs on Linux, and in Windows Subsystem for Linux
 _NVIDIA, _DISPLAY = "0x10de", "0x03"  # PCI vendor id of NVIDIA, and class prefix of display devices
 # CPUs with one of these flags support bfloat16; other CPUs emulate bfloat16 in float32, which is slower.
 _CPU_FLAGS = ("avx512_bf16", "amx_bf16")

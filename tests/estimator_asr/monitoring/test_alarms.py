@@ -49,14 +49,14 @@ def test_an_alarm_is_raised_if_all_of_the_last_observations_reach_its_threshold(
     healthy = repeat({**HEALTHY, **good})
     assert list(raised(rows)) == [kind]
     assert raised(healthy) == {}
-    assert raised(rows[1:]) == {}  # too few
+    assert raised(rows[1:]) == {}  # one observation too few
     assert raised([*rows[:-2], healthy[0], rows[-1]]) == {}
 
 
 @pytest.mark.parametrize("kind, bad, good, begin", [row for row in THRESHOLDS if row[3] > 0])
 def test_early_steps_raise_no_alarm(kind, bad, good, begin):
     metrics = {**HEALTHY, **bad}
-    assert raised(repeat(metrics, last_step=begin + 200)) == {}  # the first of five is at that very step
+    assert raised(repeat(metrics, last_step=begin + 200)) == {}  # the first of five observations is ignored
     assert list(raised(repeat(metrics, last_step=begin + 201))) == [kind]
 
 
@@ -64,7 +64,7 @@ def test_early_steps_raise_no_alarm(kind, bad, good, begin):
     "metrics, options, kinds",
     [
         (BLANK, {"last_step": 9000}, ["all-blank"]),
-        # Equal hypotheses may be right.
+        # Equal hypotheses are no fault if most of them are right.
         ({**HEALTHY, "repeated-fraction": 0.6}, {"error_rate": 0.5}, ["repeated"]),
         ({**HEALTHY, "repeated-fraction": 0.6}, {"error_rate": 0.49}, []),
         ({**HEALTHY, "gradient-zero-fraction": 1.0}, {"loss": 0.0, "error_rate": 0.0}, []),
@@ -162,7 +162,7 @@ def gaps(train, dev, forced=1.0, steps=(8000, 8500)):
     "train, dev, kinds",
     [
         (0.2, 0.5, ["dev-gap"]),
-        (0.21, 0.9, []),  # training is not good yet
+        (0.21, 0.9, []),  # the error rate in training is still too high
         (0.2, 0.49, []),
         (0.02, 0.12, []),  # a normal difference between speakers
         (0.02, 0.01, []),
@@ -179,7 +179,7 @@ def test_low_training_errors_and_high_dev_errors_are_an_alarm(train, dev, kinds)
         (0.1, 0.4, ["decoding-gap"]),
         (0.1, 0.39, []),
         (0.4, 0.8, ["decoding-gap"]),
-        (0.4, 0.79, []),  # not twice as many
+        (0.4, 0.79, []),  # less than twice as many errors
         (0.5, 0.4, []),
     ],
 )

@@ -92,7 +92,7 @@ def test_each_utterance_has_a_picture_and_a_text_at_every_evaluation_and_its_sou
     found = acoustic.read()
     assert set(found) == {7, 9}
     tags = [tag for _, tag in found[7]]
-    assert len(set(tags)) == len(tags)  # for each tag, TensorBoard shows only the first kind of value
+    assert len(set(tags)) == len(tags)  # TensorBoard shows only the first kind of value of each tag
     for tag in chosen:
         image = found[9]["image", f"{tag}/picture"].image
         pixels = matplotlib.image.imread(io.BytesIO(image.encoded_image_string))
@@ -183,7 +183,7 @@ def test_a_model_without_a_decoder_has_no_attention(tmp_path):
 
 
 def test_the_picture_of_a_trained_model_has_each_label_where_it_was_spoken(acoustic):
-    """As in a trained model, each label is probable in two frames; the blank is probable in all others."""
+    """Each label is probable in two frames, and the blank in all others, as in a trained model."""
     blank, (first, second) = acoustic.model.tokens.blank_id, (1, 3)
     best = np.full(20, blank)
     best[[4, 5]], best[[11, 12]] = first, second

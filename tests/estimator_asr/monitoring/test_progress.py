@@ -121,7 +121,7 @@ def run_in_terminal():
     process = subprocess.Popen([sys.executable, str(PROGRAM)], stderr=theirs, env=environment)
     os.close(theirs)
     output = b""
-    with contextlib.suppress(OSError):  # the other end is closed
+    with contextlib.suppress(OSError):  # the program has closed the terminal
         while part := os.read(ours, 1 << 16):
             output += part
     os.close(ours)

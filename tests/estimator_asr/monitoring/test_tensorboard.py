@@ -15,17 +15,15 @@ from estimator_asr.monitoring import tensorboard
 from tfrecord_builder import errors
 
 
-def test_values_made_outside_a_graph_are_written_at_their_step(tmp_path):
-    with tf.Graph().as_default():
-        tensorboard.write_values(str(tmp_path), [tensorboard.text_value("a", "**b**")], 12)
+def test_values_made_outside_a_graph_are_written_at_their_step(tmp_path, graph):
+    tensorboard.write_values(str(tmp_path), [tensorboard.text_value("a", "**b**")], 12)
     ((step, value),) = event_files.read_values(tmp_path)
     assert (step, value.tag, value.metadata.plugin_data.plugin_name) == (12, "a", "text")
     assert tf.make_ndarray(value.tensor).item() == b"**b**"
 
 
-def test_an_image_value_has_the_size_of_the_png():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        png = session.run(tf.io.encode_png(np.zeros([5, 9, 3], np.uint8)))
+def test_an_image_value_has_the_size_of_the_png(session):
+    png = session.run(tf.io.encode_png(np.zeros([5, 9, 3], np.uint8)))
     image = tensorboard.image_value("a", png).image
     assert (image.width, image.height, image.encoded_image_string) == (9, 5, png)
 
@@ -60,17 +58,16 @@ def make_variable():
     return tf.compat.v1.get_variable("scope/w", initializer=[1.0, 2.0, 4.0])
 
 
-def test_weights_and_gradients_have_histograms_every_so_many_steps(tmp_path):
-    with tf.Graph().as_default(), tf.compat.v1.variable_scope("model"):
+def test_weights_and_gradients_have_histograms_every_so_many_steps(tmp_path, graph):
+    with tf.compat.v1.variable_scope("model"):
         run_histograms(tmp_path, 3, [(tf.constant([-1.0, 0.0, 0.5]), make_variable())], 7)
     expected = {"weights/model/scope/w": (3.0, 1.0, 4.0), "gradients/model/scope/w": (3.0, -1.0, 0.5)}
     assert read_histograms(tmp_path) == {1: expected, 4: expected, 7: expected}
 
 
-def test_an_embedding_shows_the_rows_that_have_a_gradient_without_nan_and_inf(tmp_path):
-    with tf.Graph().as_default():
-        rows = tf.IndexedSlices(tf.constant([5.0, float("nan"), float("inf")]), tf.constant([0, 1, 2]))
-        run_histograms(tmp_path, 1, [(rows, make_variable())], 1)
+def test_an_embedding_shows_the_rows_that_have_a_gradient_without_nan_and_inf(tmp_path, graph):
+    rows = tf.IndexedSlices(tf.constant([5.0, float("nan"), float("inf")]), tf.constant([0, 1, 2]))
+    run_histograms(tmp_path, 1, [(rows, make_variable())], 1)
     assert read_histograms(tmp_path)[1]["gradients/scope/w"] == (1.0, 5.0, 5.0)
 
 

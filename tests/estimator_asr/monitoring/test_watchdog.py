@@ -73,7 +73,7 @@ def test_an_evaluation_without_any_observed_step_is_checked_too(dog, estimator, 
     assert "metrics on dev are NaN (loss)" in log[0] and "hardly anything on dev (0 %" in log[1]
 
 
-def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss():
+def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss(session):
     number, loss = tf.compat.v1.placeholder(tf.int64, []), tf.compat.v1.placeholder(tf.float32, [])
     decoded, observed = [], []
 
@@ -84,11 +84,10 @@ def test_the_hook_decodes_only_every_so_many_steps_and_keeps_every_loss():
     scalars = {"avg-loss": loss, "token-error-rate": tf.numpy_function(decode, [loss / 2], tf.float32)}
     dog = types.SimpleNamespace(steps_between=3, add_step=observed.append)
     hook = watchdog.WatchdogHook(dog, number, scalars)
-    with tf.compat.v1.Session() as session:
-        for step, value in enumerate([8.0, 7.0, float("inf"), 5.0, 4.0]):
-            fetches = hook.before_run(None).fetches
-            results = session.run(fetches, {number: 40 + step, loss: value})
-            hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
+    for step, value in enumerate([8.0, 7.0, float("inf"), 5.0, 4.0]):
+        fetches = hook.before_run(None).fetches
+        results = session.run(fetches, {number: 40 + step, loss: value})
+        hook.after_run(None, tf.compat.v1.train.SessionRunValues(results, None, None))
     assert decoded == [4.0, 2.5]
     first, second = observed
     assert (first.number, first.losses) == (41, (8.0,))

@@ -136,6 +136,6 @@ def test_checkpoints_of_workers_are_removed_unless_the_worker_may_be_alive(tmp_p
         (tmp_path / name / "model.ckpt-7.index").touch()
     with contextlib.suppress(ZeroDivisionError), directory_lock.clear_copies(str(tmp_path), three):
         assert sorted(os.listdir(tmp_path)) == sorted(kept)
-        (tmp_path / f"tmp_worker_{(rank or 4) - 1}").mkdir()  # as TensorFlow does
+        (tmp_path / f"tmp_worker_{(rank or 4) - 1}").mkdir()  # TensorFlow creates it
         raise ZeroDivisionError
     assert sorted(os.listdir(tmp_path)) == sorted(kept)

@@ -46,7 +46,7 @@ class Estimator:
 
 @pytest.mark.long
 def test_what_follows_an_evaluation(model, log):
-    """The best checkpoints are saved before the evaluation is logged, because it is not repeated then."""
+    """A logged evaluation is not repeated, so the best checkpoints must be saved before it is logged."""
 
     def observe(estimator, checkpoint, metrics):
         assert [best.step for best in best_checkpoints.read_best(model.path)] == [12]
@@ -57,7 +57,7 @@ def test_what_follows_an_evaluation(model, log):
     checkpoint = small_checkpoints.save(model.path, 12)
     dev = evaluation.DevEvaluator(model, lambda: None, [], [observe])
     dev.run(estimator, checkpoint)
-    (exporter,) = dev.spec().exporters  # train_and_evaluate calls it
+    (exporter,) = dev.spec().exporters  # train_and_evaluate calls this exporter
     exporter.export(estimator, "", checkpoint, estimator.evaluate(None, None, checkpoint), False)
     assert seen == [(checkpoint, 1.5)] * 2
     assert log == ["dev at step 12: avg-loss 1.5000  character-error-rate 0.2500"] * 2
@@ -114,7 +114,7 @@ def world(monkeypatch):
 
 
 def follow(model, while_it_runs=lambda checkpoint: None, termination=None, throttle=0):
-    """Follows a training that ends at step 30; returns the steps that were evaluated."""
+    """Follows a training run that ends at step 30; returns the evaluated steps."""
     train = dataclasses.replace(model.config.train, eval_throttle_seconds=throttle)
     model = dataclasses.replace(model, config=dataclasses.replace(model.config, train=train))
     estimator, dev = Estimator(model, while_it_runs), evaluation.DevEvaluator(model, None, [], [])

@@ -88,7 +88,7 @@ def test_graph_rewrites_do_not_fail_where_there_is_a_gpu(tmp_path):
     graph = ours.open_session(model, work.make_batch(4, 100, 1299, 10, seed=1)).graph
     rewritten = rewrite_for_gpu(graph, strategies.session_config(training_config.TrainConfig()))
     assert {"Conv2D", "Conv2DBackpropFilter"} <= {node.op for node in rewritten.node}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="LayoutOptimizer"):  # by default, it is on
+    with pytest.raises(tf.errors.InvalidArgumentError, match="LayoutOptimizer"):  # it is on by default
         rewrite_for_gpu(graph, tf.compat.v1.ConfigProto())
 
 

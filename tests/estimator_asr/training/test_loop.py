@@ -16,7 +16,7 @@ from tfrecord_builder import errors
 def test_epochs_end_training_and_a_finished_model_has_nothing_to_do(tmp_path, log):
     model, infos, dirs = small_models.make_for_loop(tmp_path, train_epochs=1.5)
     loop.train(model, infos, dirs)
-    # 4 utterances each of 1, 2 and 3 tokens, 6 tokens per batch: with buckets up to 1 and 3, 1 + 4 batches.
+    # An epoch has 1 batch of 4 utterances with 1 token, and 4 batches of 2 utterances with 2 or 3 tokens.
     assert small_models.latest_step(model) == 8
     text = "\n".join(log)
     assert "12 utterances, " in text and "5 batches per epoch in 2 buckets, 2.4 utterances per step" in text

@@ -1,4 +1,4 @@
-"""The memory of training does not grow with each evaluation; set NUM_EVALUATIONS=200 for a longer test."""
+"""Evaluations do not increase the memory that training uses; set NUM_EVALUATIONS=200 for a longer test."""
 
 import os
 import subprocess
@@ -22,5 +22,5 @@ def test_memory_does_not_grow_with_evaluations(tmp_path):
     assert completed.returncode == 0, completed.stderr[-3000:]
     memory = [float(line) for line in completed.stdout.split()]
     assert len(memory) == NUM_EVALUATIONS
-    # Without gc.collect(), each evaluation adds 7 MiB. Summaries and the allocator need a little memory too.
+    # Each evaluation would add 7 MiB without gc.collect(). Summaries and the allocator may add a little.
     assert memory[-1] - memory[WARM - 1] < 16 + 0.1 * NUM_EVALUATIONS, memory

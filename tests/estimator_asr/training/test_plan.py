@@ -47,7 +47,7 @@ def test_train_steps_takes_precedence_over_train_epochs(plan):
 def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, log):
     plan(train_epochs=3)
     made = plan(12, batch_tokens=3, train_epochs=3)
-    # With three tokens per batch, an epoch has 3 + 8 + 8 batches. Step 12 is in the second epoch of 9 steps.
+    # An epoch has 3 + 8 + 8 batches of three tokens. Step 12 is in the second epoch of 9 steps.
     assert made.steps_per_epoch == 19 and made.start == (1, 0)
     assert made.max_steps == 12 + 2 * 19 and made.step_offset == 19 - 12
     assert log == [
@@ -60,7 +60,7 @@ def test_smaller_batches_restart_the_epoch_and_train_as_many_epochs(plan, log):
 
 def test_epochs_of_a_schedule_follow_changed_batches(plan):
     plan(accumulation=4)
-    made = plan(5, batch_tokens=3, accumulation=4)  # after 20 batches, 9 per epoch, epoch 3 begins again
+    made = plan(5, batch_tokens=3, accumulation=4)  # 20 batches, 9 per epoch: epoch 3 begins again
     assert (made.start, made.steps_per_epoch) == ((2, 0), 4.75)
     assert made.step_offset == 2 * 4.75 - 5  # epoch 3 ends at step 9.75; with these batches only, at 14.25
 

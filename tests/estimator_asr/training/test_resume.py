@@ -68,12 +68,6 @@ def train(
     return small_checkpoints.read_weights(model.path)
 
 
-def assert_equal(left, right):
-    assert sorted(left) == sorted(right)
-    for name, value in left.items():
-        np.testing.assert_array_equal(value, right[name], name)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind, accumulation", [("language", 3), pytest.param("acoustic", 1, marks=pytest.mark.slow)]
@@ -86,7 +80,7 @@ def test_two_runs_end_with_the_weights_of_one(tmp_path, kind, accumulation):
 def check_two_runs(tmp_path, first_steps, steps, **settings):
     straight = train(tmp_path, "straight", steps, **settings)
     train(tmp_path, "parts", first_steps, **settings)
-    assert_equal(train(tmp_path, "parts", steps, **settings), straight)
+    np.testing.assert_equal(train(tmp_path, "parts", steps, **settings), straight)
 
 
 @pytest.mark.slow
@@ -153,4 +147,5 @@ def test_a_killed_process_continues_from_its_last_checkpoint_to_the_same_weights
     output = [process.communicate(timeout=240)[1] for process in (killed, straight)]
     assert killed.returncode == straight.returncode == 0, output
     assert "continues from step" in output[0]
-    assert_equal(*(small_checkpoints.read_weights(tmp_path / name) for name in ("killed", "straight")))
+    weights = [small_checkpoints.read_weights(tmp_path / name) for name in ("killed", "straight")]
+    np.testing.assert_equal(*weights)

@@ -37,27 +37,24 @@ def test_the_clock_stands_still_between_pause_and_resume():
     assert clock.seconds == 3
 
 
-def test_the_time_until_the_labels_arrive_is_measured():
+def test_the_time_until_the_labels_arrive_is_measured(session):
     def sleep(value):
         time.sleep(0.05)
         return value
 
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        slow = tf.data.Dataset.range(9).map(lambda index: tf.numpy_function(sleep, [index], tf.int64))
-        labels = {"y": tf.compat.v1.data.make_one_shot_iterator(slow).get_next()}
-        _, timed, wait = step_time.time_input({"x": tf.constant(0)}, labels)
-        waited, numbers = zip(*(session.run([wait, timed["y"]]) for _ in range(2)))
+    slow = tf.data.Dataset.range(9).map(lambda index: tf.numpy_function(sleep, [index], tf.int64))
+    labels = {"y": tf.compat.v1.data.make_one_shot_iterator(slow).get_next()}
+    _, timed, wait = step_time.time_input({"x": tf.constant(0)}, labels)
+    waited, numbers = zip(*(session.run([wait, timed["y"]]) for _ in range(2)))
     assert min(waited) > 0.03 and numbers == (0, 1)
 
 
-def test_the_model_runs_only_after_the_clock_was_read():
+def test_the_model_runs_only_after_the_clock_was_read(graph):
     """Otherwise the waiting time would include the model's time if a single thread runs both."""
-    with tf.Graph().as_default():
-        given = tf.compat.v1.placeholder(tf.float32, [])
-        features, _, wait = step_time.time_input({"x": given}, {})
-        arrived = wait.op.inputs[0].op
-        assert arrived in features["x"].op.control_inputs
-        assert given.op in arrived.control_inputs
+    batch = tf.compat.v1.placeholder(tf.float32, [])
+    features, _, wait = step_time.time_input({"x": batch}, {})
+    arrived = wait.op.inputs[0].op
+    assert arrived in features["x"].op.control_inputs and batch.op in arrived.control_inputs
 
 
 @pytest.mark.long
@@ -192,7 +189,7 @@ def test_the_thread_checks_while_a_step_runs(build, monkeypatch):
 
 
 class Noting(estimator_api.SessionRunHook):
-    """Records for how long the step has run at its start; then lets ten seconds pass and calls a function."""
+    """Records the clock at the start of each step; then lets ten seconds pass and calls a function."""
 
     def __init__(self, watched, then=lambda: None):
         self.seconds, self._watched, self._then = [], watched, then
@@ -217,7 +214,7 @@ def run_steps(watched, noting, num_steps):
         with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks) as session:
             for _ in range(num_steps):
                 session.run(one)
-                watched.watch.clock.pause()  # as a checkpoint does
+                watched.watch.clock.pause()  # a checkpoint would do this
 
 
 def test_a_session_that_is_created_again_begins_no_step(build):
@@ -257,28 +254,26 @@ class Saver(tf.compat.v1.train.Saver):
         return super().save(*arguments, **options)
 
 
-def test_a_hook_that_saves_pauses_the_watch(build, tmp_path):
+def test_a_hook_that_saves_pauses_the_watch(build, graph, tmp_path):
     """A cluster's workers have no listeners, so a long save once looked like a step that hangs."""
     watched = build()
-    with tf.Graph().as_default():
-        step = tf.compat.v1.train.create_global_step().assign_add(1)
-        saver = Saver().watch(watched)
-        settings = dict(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=[make_hook(watched)])
-        with tf.compat.v1.train.MonitoredTrainingSession(**settings) as session:
-            for _ in range(4):
-                session.run(step)
-                assert watched.watch.clock.is_running
-    assert saver.is_running == [False] * 3  # before the first step, during training and at the end
+    step = tf.compat.v1.train.create_global_step().assign_add(1)
+    saver = Saver().watch(watched)
+    settings = dict(checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=[make_hook(watched)])
+    with tf.compat.v1.train.MonitoredTrainingSession(**settings) as session:
+        for _ in range(4):
+            session.run(step)
+            assert watched.watch.clock.is_running
+    assert saver.is_running == [False] * 3  # saved before the first step, during training and at the end
 
 
-def test_the_watch_continues_after_a_failed_save(build):
+def test_the_watch_continues_after_a_failed_save(build, graph):
     """If a worker died during a save, the clock once stayed paused while TensorFlow tried again forever."""
     watched = build()
-    with tf.Graph().as_default():
-        tf.compat.v1.train.create_global_step()
-        saver, hook = Saver().watch(watched, fails=True), make_hook(watched)
-        hook.begin()
-        hook.after_run(None, None)
-        with pytest.raises(tf.errors.UnavailableError):
-            saver.save(None, "unused")
+    tf.compat.v1.train.create_global_step()
+    saver, hook = Saver().watch(watched, fails=True), make_hook(watched)
+    hook.begin()
+    hook.after_run(None, None)
+    with pytest.raises(tf.errors.UnavailableError):
+        saver.save(None, "unused")
     assert watched.watch.clock.is_running

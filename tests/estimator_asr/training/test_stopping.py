@@ -124,7 +124,7 @@ def test_two_replicas_stop_and_lower_their_rate_like_a_single_replica(tmp_path):
 def test_training_that_learns_nothing_stops_early_even_if_an_evaluation_was_killed(tmp_path, log):
     model, infos, dirs = replica_programs.make_plateau_model(tmp_path, train_steps=4)
     loop.train(model, infos, dirs)
-    evaluation_log.forget_after(model.path, 2)  # as if killed while the checkpoint of step 4 was evaluated
+    evaluation_log.forget_after(model.path, 2)  # a kill during the evaluation of step 4
     longer = dataclasses.replace(model.config.train, train_steps=40)
     model = dataclasses.replace(model, config=dataclasses.replace(model.config, train=longer))
     loop.train(model, infos, dirs)

@@ -111,7 +111,7 @@ class FetchAlone(estimator_api.SessionRunHook):
     """Fetches a sum over both replicas on only one of them, so that the collective waits forever."""
 
     def __init__(self, step):
-        self.norm = step.update.gradient_norm  # from the first replica
+        self.norm = step.update.gradient_norm  # the first replica's tensor
 
     def after_run(self, run_context, run_values):
         print("waits", flush=True)

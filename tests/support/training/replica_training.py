@@ -1,5 +1,5 @@
-"""A program for test_replicas: trains a tiny model on one replica with whole batches, and on two with parts of
-the batches; prints the largest difference of each weight as JSON.
+"""A program for test_replicas: trains a tiny model on one replica, and on two replicas that share each batch;
+prints the largest difference of each weight as JSON.
 
 It runs in its own process, because a process creates its CPU devices only once.
 """
@@ -25,7 +25,7 @@ def build_model_fn(model, num_batches, precision):
 
     def model_fn(features, labels, mode):
         losses = task.forward(features, labels, True).losses
-        # At a rate of 0.01, the language model has learned the data after 40 steps. Gradients are then nearly
+        # A rate of 0.01 would teach the language model the data in 40 steps. Gradients would then be nearly
         # zero, and Adam's steps would follow their rounding errors (8e-5 after 50 steps).
         config = training_config.OptimizerConfig()
         optimizer = optimization.build_optimizer(config, tf.constant(0.003))

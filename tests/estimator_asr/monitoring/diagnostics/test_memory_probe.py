@@ -76,7 +76,7 @@ def test_inputs_of_all_replicas_are_fed_and_one_line_is_logged(tmp_path, log):
         graph_variables.initialise(session)
         hook.after_create_session(session, None)
         session.run(tf.compat.v1.train.get_global_step().assign(5))
-        hook.after_create_session(session, None)  # as after an evaluation
+        hook.after_create_session(session, None)  # a session after an evaluation tries no batch
     (line,) = log
     assert line.startswith("largest batch (7 utterances of 40 frames): ")
     assert " s including set-up, peak " in line and line.endswith("GiB of memory")

@@ -38,7 +38,7 @@ def test_all_that_is_needed_is_written(tmp_path):
     assert text == "utterance_id\tspeaker\tframes\ttokens\ntrain000\tS0\t16\t1\ntrain001\tS1\t33\t2\n"
     assert nan_files.read_records(path) == make_records()
     assert nan_files.read_report(path)["loss"] == "nan"
-    json.loads(pathlib.Path(path, "report.json").read_text(), parse_constant=pytest.fail)  # is valid JSON
+    json.loads(pathlib.Path(path, "report.json").read_text(), parse_constant=pytest.fail)  # NaN is not JSON
     assert os.listdir(tmp_path / "nan") == ["step-7"]
 
 

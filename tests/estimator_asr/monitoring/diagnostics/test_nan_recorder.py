@@ -15,7 +15,7 @@ ROW = nan_files.BatchRow("dev000", "S", 9, 1)
 
 
 class Training:
-    """Training with a given loss in each step, and with the hook."""
+    """Trains with the given loss in each step, and with a NanRecorderHook."""
 
     def __init__(self, model_dir, losses, max_skipped=0, **options):
         self.losses, self.read_positions = losses, []
@@ -102,7 +102,7 @@ def test_a_worker_that_does_not_write_stops_alike_and_counts_the_steps_of_earlie
         training.run()
     assert os.listdir(tmp_path) == [] and training.read_positions == []
     os.makedirs(tmp_path / "nan")
-    nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), [ROW])  # by the chief, before a restart
+    nan_files.add_to_quarantine(str(tmp_path), 9, (1, 9), [ROW])  # the chief did this before a restart
     with tf.Graph().as_default(), refused:
         Training(tmp_path, [1.0, 1.0, math.nan], max_skipped=1, is_writer=False).run()
 

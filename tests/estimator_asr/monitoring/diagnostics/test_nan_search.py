@@ -70,7 +70,7 @@ def test_a_logarithm_of_zero_is_named_with_the_range_of_its_input():
 def test_a_gradient_with_nan_is_named_by_the_layer_it_belongs_to():
     values = ones()
     values[0] = 0
-    found = Model(tf.sqrt).find(values)  # at zero, the root is finite, but its gradient is not
+    found = Model(tf.sqrt).find(values)  # the root of zero is finite, but its gradient is not
     assert found.op == "SqrtGrad" and found.is_backward and found.layer == "second"
     assert found.rows == [0] and found.cause == "gradient of a square root at zero"
 

@@ -85,7 +85,7 @@ def test_batches_become_about_ten_utterances(tmp_path):
 
 KNOWN = {"avg-loss": 0.049, "error-rate": 0.0}
 HALF = {**KNOWN, "error-rate": 0.5}
-# Of seven characters, two are not paired with tokens and one is unknown.
+# Two of seven characters are not paired with tokens, and one is unknown.
 UNPAIRED = {
     "avg-loss": 0.01,
     "unknown-fraction": float(np.float32(1) / np.float32(7)),

@@ -20,10 +20,12 @@ def test_steps_on_batches_in_memory_are_those_of_the_model_fn(tmp_path):
     with trial.start_trial(model, batches[0], tf.compat.v1.ConfigProto()) as running:
         rows = [running.step_with_metrics(batches[0]) for _ in range(8)]
         step = tf.compat.v1.train.get_global_step(running.session.graph)
-        assert running.step(batches[1], step) in (8, 9)  # fetched before or after the update
+        assert running.step(batches[1], step) in (8, 9)  # the step may be read before or after the update
         assert running.session.run(step) == 9
     assert {*small_models.FIGURES[kind], "learning-rate"} <= set(rows[0])
-    assert rows[0]["learning-rate"] == pytest.approx(model.config.optimizer.learning_rate)  # has no warm-up
+    assert rows[0]["learning-rate"] == pytest.approx(
+        model.config.optimizer.learning_rate
+    )  # a trial has no warm-up
     assert rows[-1]["avg-loss"] < rows[0]["avg-loss"]
     assert sorted(os.listdir(model.path)) == before
 

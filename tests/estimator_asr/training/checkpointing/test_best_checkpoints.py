@@ -101,7 +101,7 @@ def test_best_opens_as_a_model_directory(tiny_export, tmp_path):
     best_checkpoints.keep_if_best(model_directory.open_model_directory(path), saved, metrics)
     trained = trained_model.open_trained_model(os.path.join(path, "best"))
     assert trained.checkpoint == os.path.join(path, "best", "model.ckpt-7") and trained.global_step == 7
-    assert os.path.samefile(f"{trained.checkpoint}.index", f"{saved}.index")  # costs no disk
+    assert os.path.samefile(f"{trained.checkpoint}.index", f"{saved}.index")  # a hard link
 
 
 def test_a_file_system_without_hard_links_gets_copies(model, monkeypatch):
@@ -115,7 +115,7 @@ def test_a_file_system_without_hard_links_gets_copies(model, monkeypatch):
 
 def test_leftovers_of_a_killed_process_are_removed_and_not_listed(model):
     keep(model, 1, 0.5)
-    small_checkpoints.save(f"{model.path}/best", 9)  # as if killed before the registry was written
+    small_checkpoints.save(f"{model.path}/best", 9)  # a kill before the registry was written
     os.remove(best_checkpoints.prefix(model.path, 1) + ".index")
     assert steps(model) == []
     keep(model, 2, 0.6)

@@ -23,7 +23,7 @@ def make(jobs, task_type="worker", index=0, **more):
         ({"chief": ["c:3"], **TWO}, "chief", 0, "chief", ("c:3", "a:1", "b:2")),
         ({"chief": ["c:3"], **TWO}, "worker", 0, "worker-1", ("c:3", "a:1", "b:2")),
         ({**TWO, "evaluator": ["e:9"]}, "evaluator", 0, "evaluator", ("a:1", "b:2")),
-        (TWO, "evaluator", 0, "evaluator", ("a:1", "b:2")),  # Kubeflow does not list it
+        (TWO, "evaluator", 0, "evaluator", ("a:1", "b:2")),  # Kubeflow does not list the evaluator
     ],
 )
 def test_the_task_of_a_process_is_found(jobs, task_type, index, name, workers):

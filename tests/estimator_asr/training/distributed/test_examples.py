@@ -28,7 +28,7 @@ TRAIN = [
 
 def run_script(name, cluster, flags):
     script = str(paths.ROOT / "examples" / name / "train.py")
-    command = [sys.executable, script, "2", "0"]  # without GPUs
+    command = [sys.executable, script, "2", "0"]  # two workers without GPUs
     if name == "spark":
         submit = pathlib.Path(importlib.util.find_spec("pyspark").origin).parent / "bin" / "spark-submit"
         command = [str(submit), f"--master={cluster.runner}", script, "2"]
@@ -38,7 +38,7 @@ def run_script(name, cluster, flags):
 
 @contextlib.contextmanager
 def start_cluster(name, directory):
-    """Starts two workers, and writes data for them."""
+    """Writes data, and starts a cluster with two workers."""
     small_records.make_data(str(directory / "data"), splits=[("train", 24), ("dev", 3)], with_audio=False)
     with clusters.start(name, directory) as cluster:
         cluster.start_worker()

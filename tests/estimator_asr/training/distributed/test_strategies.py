@@ -39,7 +39,7 @@ def test_cpu_replicas_run_the_same_collectives_as_gpus():
 
 @pytest.mark.parametrize(
     "num_gpus, rank, strategy",
-    [(0, 0, "RING"), (2, 0, "NCCL"), (0, 1, "RING"), (0, None, None)],  # None: the evaluator
+    [(0, 0, "RING"), (2, 0, "NCCL"), (0, 1, "RING"), (0, None, None)],  # rank None is the evaluator
 )
 def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, num_gpus, rank, strategy):
     show_gpus(monkeypatch, num_gpus)

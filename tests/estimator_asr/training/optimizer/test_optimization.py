@@ -58,20 +58,19 @@ def test_rows_gathered_twice_are_summed():
     np.testing.assert_allclose(values, [0, -1], rtol=1e-6)
 
 
-def test_update_ops_run_with_the_step():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        counter = tf.compat.v1.get_variable("counter", initializer=0.0, trainable=False)
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, counter.assign_add(1.0))
-        weight = tf.compat.v1.get_variable("w", initializer=1.0)
-        step = tf.compat.v1.train.create_global_step()
-        update = optimization.Minimizer(sgd(), 0.0, step).minimize(weight * weight)
-        session.run(tf.compat.v1.global_variables_initializer())
-        session.run(update.train_op)
-        assert session.run(counter) == 1
+def test_update_ops_run_with_the_step(session):
+    counter = tf.compat.v1.get_variable("counter", initializer=0.0, trainable=False)
+    tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, counter.assign_add(1.0))
+    weight = tf.compat.v1.get_variable("w", initializer=1.0)
+    step = tf.compat.v1.train.create_global_step()
+    update = optimization.Minimizer(sgd(), 0.0, step).minimize(weight * weight)
+    session.run(tf.compat.v1.global_variables_initializer())
+    session.run(update.train_op)
+    assert session.run(counter) == 1
 
 
 class Fed:
-    """A training step of weights, a table and a moving average; each step feeds the loss's two factors."""
+    """Trains weights, a table and a moving average; each step feeds the values that determine the loss."""
 
     def __init__(self, name, scale=None):
         self.value = tf.compat.v1.placeholder(tf.float32, [])
@@ -107,8 +106,7 @@ def test_a_non_finite_step_changes_only_the_global_step(name, bad):
         assert not fed.step(**bad)
         after = fed.values()
         assert after.pop("global_step") == before.pop("global_step") + 1 == 3
-        for variable, value in before.items():
-            np.testing.assert_array_equal(after[variable], value, variable)
+        np.testing.assert_equal(after, before)
         assert fed.step(3.0) and fed.values()["average"] == before["average"] + 3
 
 
@@ -143,25 +141,22 @@ GOOD, OVERFLOW, BAD_LOSS = (True, True), (True, False), (False, False)  # are lo
         ((32768, 1), BAD_LOSS, (32768, 1), False),
         ((32768, 1998), GOOD, (32768, 1999), False),
         ((32768, 1999), GOOD, (65536, 0), False),
-        ((2.0**127, 1999), GOOD, (2.0**127, 0), False),  # stays within float32
+        ((2.0**127, 1999), GOOD, (2.0**127, 0), False),  # twice the scale would exceed float32
         ((2, 0), OVERFLOW, (1, 0), True),
         ((1, 0), OVERFLOW, (1, 0), False),
     ],
 )
-def test_the_loss_scale_falls_after_overflows_and_rises_after_2000_good_updates(
-    start, event, expected, is_overflow
-):
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        scale = optimization.LossScale()
-        overflow = scale.is_overflow(*map(tf.constant, event))
-        update = scale.update(overflow, tf.constant(all(event)))
-        variables = tf.compat.v1.global_variables()
-        assert [variable.op.name for variable in variables] == ["loss_scale/scale", "loss_scale/good_updates"]
-        session.run(tf.compat.v1.global_variables_initializer())
-        assert session.run(variables) == [optimization.INITIAL_SCALE, 0]
-        session.run([variable.assign(float(value)) for variable, value in zip(variables, start)])
-        assert session.run([overflow, update])[0] == is_overflow
-        assert tuple(session.run(variables)) == expected
+def test_overflows_and_good_updates_change_the_loss_scale(session, start, event, expected, is_overflow):
+    scale = optimization.LossScale()
+    overflow = scale.is_overflow(*map(tf.constant, event))
+    update = scale.update(overflow, tf.constant(all(event)))
+    variables = tf.compat.v1.global_variables()
+    assert [variable.op.name for variable in variables] == ["loss_scale/scale", "loss_scale/good_updates"]
+    session.run(tf.compat.v1.global_variables_initializer())
+    assert session.run(variables) == [optimization.INITIAL_SCALE, 0]
+    session.run([variable.assign(float(value)) for variable, value in zip(variables, start)])
+    assert session.run([overflow, update])[0] == is_overflow
+    assert tuple(session.run(variables)) == expected
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,10 @@ class Evaluated:
 
 
 BOUNDARIES = {"decay_boundary_epochs": (3, 5), "decay_factors": (1, 0.1, 0.01)}
-CLOSE = {"decay_boundary_epochs": (0.51, 0.53), "decay_factors": (1, 0.5, 0.25)}  # within one step
+CLOSE = {
+    "decay_boundary_epochs": (0.51, 0.53),
+    "decay_factors": (1, 0.5, 0.25),
+}  # both boundaries are within step 5
 EXPONENTIAL = {"schedule": "exponential", "decay_rate": 0.5}
 INVERSE_TIME = {"schedule": "inverse_time", "decay_epochs": 1}
 PLATEAU = {"schedule": "plateau", "plateau_evaluations": 2, "plateau_factor": 0.1}
@@ -98,16 +101,15 @@ def test_a_decay_factor_applies_from_the_first_step_at_or_after_its_epoch(epoch,
     assert rates(steps, steps_per_epoch=float(steps_per_epoch), **settings) == [1, 0.5, 0.5]
 
 
-def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph():
+def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph(session):
     history = Evaluated()
     settings = training_config.OptimizerConfig(schedule="plateau", plateau_evaluations=1, warmup_epochs=0)
-    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-        step = tf.compat.v1.placeholder(tf.int64, [])
-        rate = schedules.build_schedule(settings, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
-        graph.finalize()
-        before = session.run(rate, {step: 30})
-        history.known_at = lambda step: [(10, 0.5)]
-        assert session.run(rate, {step: 30}) > before
+    step = tf.compat.v1.placeholder(tf.int64, [])
+    rate = schedules.build_schedule(settings, BATCH_SIZE, STEPS_PER_EPOCH, history)(step)
+    session.graph.finalize()
+    before = session.run(rate, {step: 30})
+    history.known_at = lambda step: [(10, 0.5)]
+    assert session.run(rate, {step: 30}) > before
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_plateau_looks_evaluations_up_at_each_step_in_a_finalized_graph():
     [
         ([], 0),
         ([0.9, 0.8, 0.7, 0.6], 0),
-        ([0.9, 0.9], 0),  # one without a new lowest
+        ([0.9, 0.9], 0),  # only one evaluation without a new lowest
         ([0.9, 0.9, 0.9], 1),
         ([0.9, 0.95, 0.8, 0.85], 0),  # a new lowest restarts the count
         ([0.9, 0.95, 0.8, 0.85, 0.8], 1),
@@ -133,4 +135,4 @@ def test_the_rate_is_reduced_after_two_evaluations_without_a_new_lowest(error_ra
 def test_evaluations_during_the_warmup_only_set_the_lowest():
     pairs = [(10, 0.5), (20, 0.9), (30, 0.8), (40, 0.6), (50, 0.6)]
     reductions = {steps: schedules.count_reductions(pairs, 2, steps) for steps in (0, 20, 30, 40)}
-    assert reductions == {0: 2, 20: 1, 30: 1, 40: 0}  # after 30 warm-up steps, 40 and 50 are not below 0.5
+    assert reductions == {0: 2, 20: 1, 30: 1, 40: 0}  # steps 40 and 50 do not reach the 0.5 of step 10
