@@ -23,7 +23,9 @@ def reduce(strategy: tf.distribute.Strategy, *values) -> list:
     for place, value in enumerate(values):
         parts = strategy.experimental_local_results(value)
         if isinstance(parts[0], tf.IndexedSlices):
-            rows = merge_rows(_concat(parts))
+            row_values = tf.concat([part.values for part in parts], 0)
+            indices = tf.concat([part.indices for part in parts], 0)
+            rows = merge_rows(tf.IndexedSlices(row_values, indices, parts[0].dense_shape))
             sums[place] = _sum_rows(strategy, rows) if isinstance(strategy, _MULTI_WORKER) else rows
     dense = [place for place in range(len(values)) if place not in sums]
     pairs = [(values[place], values[place]) for place in dense]  # each sum stays on the device of its terms
@@ -57,11 +59,6 @@ def count_powers(slices):
     """Returns the exponent of a power of two that is large enough for all rows of the table."""
     shape = tf.get_static_value(slices.dense_shape)
     return _LARGEST_POWER if shape is None else max(_SMALLEST_POWER, math.ceil(math.log2(shape[0])))
-
-
-def _concat(parts):
-    values, indices = ([getattr(part, name) for part in parts] for name in ("values", "indices"))
-    return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), parts[0].dense_shape)
 
 
 def _gather(strategy, rows, size):
