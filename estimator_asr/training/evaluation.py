@@ -71,7 +71,7 @@ class DevEvaluator:
         gc.collect()
 
     def catch_up(self, estimator: estimator_api.Estimator, is_last: Callable[[int], bool]) -> None:
-        """Evaluates the newest checkpoint if an earlier run was killed before it could.
+        """Evaluates the newest checkpoint if an earlier run was killed before it could do so.
 
         Does nothing unless training ends with this checkpoint or depends on its evaluation. `is_last` returns
         True for a step at which training ends.

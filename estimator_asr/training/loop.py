@@ -105,7 +105,7 @@ class Loop:
             logging.warning(message, ",".join(self.data_dirs))
         if self.is_writer:
             model_directory.write(self.model, self.data_dirs[0])
-            logging.info("settings: %s", os.path.join(self.model.path, experiment.CONFIG_FILE))
+            logging.info("the settings are in %s", os.path.join(self.model.path, experiment.CONFIG_FILE))
             input_progress.save(self.model.path, self.plan.progress)
 
     def run(self) -> None:

@@ -5,7 +5,6 @@ import numpy as np
 import programs
 import pytest
 import small_checkpoints
-import tensorflow as tf
 import tiny_models
 
 from estimator_asr import average, evaluate
@@ -132,18 +131,6 @@ def test_slots_and_scalars_of_the_optimizer_are_left_out(tmp_path):
     names = ("a/w", "a/w/Adam", "a/norm/moving_mean", "beta1_power")
     prefix = small_checkpoints.save(tmp_path, 1, {name: np.float32([1]) for name in names})
     assert sorted(average.average_variables([prefix])) == ["a/norm/moving_mean", "a/w", "global_step"]
-
-
-def test_the_average_of_a_checkpoint_with_itself_is_identical(tmp_path):
-    weights = np.random.default_rng(0).normal(size=[5, 7]).astype(np.float32)
-    prefix = save(tmp_path, 1, w=weights)
-    np.testing.assert_array_equal(average.average_variables([prefix] * 3)["a/w"], weights)
-
-
-def test_a_saver_restores_what_is_saved(tmp_path):
-    checkpoints.save({"x": np.float32([7]), "global_step": np.int64(3)}, str(tmp_path / "model.ckpt-3"))
-    assert small_checkpoints.continue_from(tmp_path) == 7
-    assert tf.train.load_variable(str(tmp_path), "global_step") == 3
 
 
 def test_checkpoints_of_different_models_are_refused(tmp_path):

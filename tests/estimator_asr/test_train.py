@@ -62,7 +62,7 @@ def first(directory):
 def test_a_run_logs_what_it_does(directory, first):
     assert first.returncode == 0, first.stderr
     assert f"{directory / 'am'}: new model" in first.stderr
-    assert f"settings: {directory / 'am' / 'config.json'}" in first.stderr
+    assert f"the settings are in {directory / 'am' / 'config.json'}" in first.stderr
     assert "encoder_units" not in first.stderr  # settings are only in that file
     assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
     assert "step 4 of 4  loss " in first.stderr and "frames/s  left 00:00" in first.stderr

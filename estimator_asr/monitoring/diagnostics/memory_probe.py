@@ -60,7 +60,7 @@ class MemoryProbeHook(estimator_api.SessionRunHook):
 
 
 def choose_shapes(bucketing: buckets.Bucketing) -> list[tuple[int, int]]:
-    """Returns (utterances, length) of the batch with the longest utterances and the one with the most frames.
+    """Returns (utterances, length) of the batch with the longest utterances, and of the largest batch.
 
     Attention needs memory quadratic in the length, so either of these batches may need the most memory.
     """

@@ -69,12 +69,6 @@ def test_without_a_dev_split_nothing_is_evaluated(tmp_path, log):
     assert log[-1] == f"{model.path}: training is already at step 3 of 3; nothing to do"
 
 
-def test_a_missing_train_split_is_refused(tmp_path):
-    model, infos, dirs = small_models.make_for_loop(tmp_path, splits=[("dev", 3)], train_steps=1)
-    with pytest.raises(errors.UserError, match="split 'train' does not exist; existing splits: dev"):
-        loop.train(model, infos, dirs)
-
-
 def test_a_checkpoint_of_another_vocabulary_size_is_refused_before_training(tmp_path):
     model, infos, dirs = small_models.make_for_loop(tmp_path, train_steps=1)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -89,24 +89,16 @@ def test_sigterm_is_remembered_and_the_previous_handler_restored():
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_sigterm_aborts_an_evaluation():
-    termination = stopping.Termination()
-    hook = stopping.StopEvaluationHook(termination)
-    hook.after_run(None, None)
-    termination.is_requested = True
-    with pytest.raises(stopping.Terminated):
-        hook.after_run(None, None)
-
-
-def test_after_sigterm_no_evaluation_follows_a_checkpoint():
+def test_after_sigterm_evaluations_are_aborted_and_none_follows_a_checkpoint():
     termination, pauses = stopping.Termination(), []
     listener = stopping.CheckpointListener(termination, lambda: pauses.append("paused"))
     listener.before_save(None, 1)
     assert pauses == ["paused"]
-    listener.after_save(None, 1)
-    listener.end(None, 1)
+    methods = (stopping.StopEvaluationHook(termination).after_run, listener.after_save, listener.end)
+    for method in methods:
+        method(None, 1)
     termination.is_requested = True
-    for method in (listener.after_save, listener.end):
+    for method in methods:
         with pytest.raises(stopping.Terminated):
             method(None, 1)
 

@@ -8,16 +8,13 @@ import tensorflow as tf
 
 from estimator_asr.monitoring.diagnostics.doctor import devices
 
+# The build information of TensorFlow 2.15 and 2.21.
 OLD = {
-    "is_cuda_build": True,
-    "cuda_version": "12.2",
-    "cudnn_version": "8",
+    **{"is_cuda_build": True, "cuda_version": "12.2", "cudnn_version": "8"},
     "cuda_compute_capabilities": ["sm_50", "sm_60", "sm_70", "sm_75", "compute_80"],
 }
 NEW = {
-    "is_cuda_build": True,
-    "cuda_version": "12.5.1",
-    "cudnn_version": "9",
+    **{"is_cuda_build": True, "cuda_version": "12.5.1", "cudnn_version": "9"},
     "cuda_compute_capabilities": ["sm_60", "sm_70", "sm_80", "sm_89", "compute_90"],
 }
 CARD = devices.Gpu("NVIDIA A100", (8, 0))
