@@ -19,7 +19,7 @@ from estimator_asr.monitoring import tensorboard
 from estimator_asr.training import step_time
 
 _BAR_SECONDS = 1.0  # time between updates of a bar's metrics; each update decodes a batch
-_MUCH_WAITING = 0.1  # a larger fraction of time spent waiting raises a warning; less than 0.02 is normal
+_MUCH_WAITING = 0.1  # warn if steps wait for a larger fraction of the time; less than 0.02 is normal
 _bars: weakref.WeakSet[tqdm.tqdm] = weakref.WeakSet()  # all bars that have been opened
 
 

@@ -51,7 +51,10 @@ def choose(
 
 
 def read_wav(utterance: SampleUtterance, sample_rate: int) -> Optional[bytes]:
-    """Returns an utterance's recording as a WAV file; None if it is unknown or cannot be read (logged)."""
+    """Returns an utterance's recording as a WAV file, or None if no recording is known.
+
+    If the recording cannot be read, logs the error and returns None.
+    """
     try:
         all_recordings = recordings.find_all([utterance.shard], [utterance.utterance_id])
         recording = all_recordings.get(utterance.utterance_id)

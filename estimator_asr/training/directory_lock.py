@@ -25,9 +25,7 @@ _OTHERS = {dataset_info.INFO_FILE: "data", "saved_model.pb": "an export", "*[0-9
 
 
 def check_usable(model_dir: str) -> None:
-    """Raises errors.UserError if `model_dir` cannot be a model directory, because it is a file, or because it
-    holds data, an export, or the best checkpoints of another model directory.
-    """
+    """Raises errors.UserError if `model_dir` is a file, or holds data, an export or best checkpoints."""
     if os.path.exists(model_dir) and not os.path.isdir(model_dir):
         raise errors.UserError(f"--model_dir: {model_dir} is a file, not a directory; choose another path")
     best_checkpoints.refuse_training(model_dir)

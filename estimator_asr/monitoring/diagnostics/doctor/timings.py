@@ -91,10 +91,9 @@ def judge_steps(steps: Steps, unit: str, rate: float, input_rate: float) -> Iter
     ratio = input_rate / step_rate
     text = f"the input alone is {ratio:.1f} times as fast as training"
     advice = (
-        f"but should be at least {_ENOUGH_INPUT:.0f} times as fast; move the data to a local disk, or use "
+        f"but should be at least {_ENOUGH_INPUT:.0f} times; move the data to a local disk, or use more cores"
     )
-    is_enough = ratio >= _ENOUGH_INPUT
-    yield findings.ok(text) if is_enough else findings.warning(f"{text}, {advice}more cores")
+    yield findings.ok(text) if ratio >= _ENOUGH_INPUT else findings.warning(f"{text}, {advice}")
 
 
 def _time_input(read, length_key):
