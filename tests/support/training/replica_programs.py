@@ -1,5 +1,6 @@
 """Programs that train on two CPU replicas, in their own processes: a process creates its devices only once.
 
+    python tests/support/training/replica_programs.py differences SETTINGS    for test_replicas
     python tests/support/training/replica_programs.py histograms DIR          for test_tensorboard
     python tests/support/training/replica_programs.py losses                  for test_model_fn
     python tests/support/training/replica_programs.py one_step MODEL_DIR      for test_warm_start
@@ -17,6 +18,8 @@ import tempfile
 
 import event_files
 import new_models
+import numpy as np
+import small_checkpoints
 import small_models
 import tensorflow as tf
 
@@ -39,6 +42,27 @@ def run_config(num_replicas, model_dir=None, **options) -> estimator_api.RunConf
         train_distribute=strategies.build_strategy(settings),
         **options,
     )
+
+
+def differences(settings):
+    """Returns each weight's largest difference between two replicas and one replica with whole batches."""
+    values, expected = (_train(num_replicas, **json.loads(settings)) for num_replicas in (2, 1))
+    assert set(values) == set(expected), sorted(set(values) ^ set(expected))
+    return {name: float(np.abs(values[name] - expected[name]).max()) for name in expected}
+
+
+def _train(num_replicas, kind, steps, num_batches=1, precision="float32"):
+    model = small_models.make_without_dropout(tempfile.mkdtemp(), kind)
+    # A rate of 0.01 would teach the language model the data in 40 steps. Gradients would then be nearly zero,
+    # and Adam's steps would follow their rounding errors (8e-5 after 50 steps).
+    rates = {"learning_rate": 0.003, "warmup_epochs": 0}
+    optimizer = training_config.OptimizerConfig(gradient_accumulation_steps=num_batches, **rates)
+    train = training_config.TrainConfig(model=kind, precision=precision)
+    config = dataclasses.replace(model.config, optimizer=optimizer, train=train)
+    build = model_fn.build_model_fn(dataclasses.replace(model, config=config), new_models.plan())
+    estimator = estimator_api.Estimator(build, config=run_config(num_replicas))
+    estimator.train(small_models.make_input_fn(is_whole=num_replicas == 1), max_steps=steps)
+    return small_checkpoints.read_weights(estimator.model_dir)
 
 
 def histograms(model_dir):
@@ -128,5 +152,6 @@ def stuck(directory, minutes):
 
 if __name__ == "__main__":
     tf.compat.v1.disable_eager_execution()
-    program = {each.__name__: each for each in (histograms, losses, one_step, stopping, stuck)}[sys.argv[1]]
+    programs = (differences, histograms, losses, one_step, stopping, stuck)
+    program = {program.__name__: program for program in programs}[sys.argv[1]]
     print(json.dumps(program(*sys.argv[2:])))
