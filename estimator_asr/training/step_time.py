@@ -23,7 +23,7 @@ FIRST_STEP_FACTOR = 3  # the first step may take this many times --max_step_minu
 EXIT_STALLED = os.EX_TEMPFAIL  # exit status 75
 EXIT_WORKER_DIED = os.EX_SOFTWARE  # exit status 70
 POLL_SECONDS = 5.0
-SIGNAL_SECONDS = 40.0  # after SIGTERM or Ctrl-C, the running step must end within this time
+SIGNAL_SECONDS = 40.0  # time limit for the running step after SIGTERM or Ctrl-C
 _WORKER_SECONDS = 20.0  # a worker that is silent for longer counts as dead, unless a step ends
 # Stages that a replica goes through in a step, worded for use in a message.
 NOT_BEGUN = "has not begun the step"

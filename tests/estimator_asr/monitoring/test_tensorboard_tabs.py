@@ -54,7 +54,7 @@ def directory(tmp_path_factory):
 
 
 def _write_recordings(path):
-    """Gives all utterances of dev the same silent recording."""
+    """Writes a silent recording, and lists it as the recording of each utterance in dev."""
     info = dataset_info.DatasetInfo.load(str(path / "data"))
     (shard,) = info.shard_paths(str(path / "data"), "dev")
     soundfile.write(path / "a.wav", np.zeros(4000), 16000)
