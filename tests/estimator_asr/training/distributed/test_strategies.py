@@ -10,19 +10,37 @@ from estimator_asr.training.distributed import cluster, strategies
 from tfrecord_builder import errors
 from tfrecord_builder.program import cpu
 
+H100 = (9, 0)  # compute capability
 
-def show_gpus(monkeypatch, count):
-    monkeypatch.setattr(strategies.tf.config, "list_physical_devices", lambda kind: ["GPU"] * count)
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A function that simulates GPUs with some compute capabilities, CPU flags, and unusable GPUs."""
+    monkeypatch.setattr(strategies, "DEVICE_FILES", (str(tmp_path / "nvidia[0-9]*"),))
+    monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "cpuinfo"))
+    monkeypatch.setattr(cpu, "count_cores", lambda: 2)
+
+    def set_machine(gpus=(), cpu_flags="avx2", on_pci_bus="", device_file=False):
+        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {cpu_flags} sse\n")
+        devices = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(len(gpus))]
+        details = [{"compute_capability": gpu, "device_name": "NVIDIA T4"} for gpu in gpus]
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: devices)
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", dict(zip(devices, details)).get)
+        monkeypatch.setattr(strategies, "find_on_pci_bus", lambda: on_pci_bus)
+        if device_file:
+            (tmp_path / "nvidia0").touch()
+
+    return set_machine
 
 
 @pytest.mark.parametrize("num_gpus", [0, 1])
-def test_a_single_device_has_no_strategy(monkeypatch, num_gpus):
-    show_gpus(monkeypatch, num_gpus)
+def test_a_single_device_has_no_strategy(machine, num_gpus):
+    machine([H100] * num_gpus)
     assert strategies.build_strategy(training_config.TrainConfig()) is None
 
 
-def test_several_gpus_share_the_batch_without_a_flag(monkeypatch):
-    show_gpus(monkeypatch, 2)
+def test_several_gpus_share_the_batch_without_a_flag(machine, monkeypatch):
+    machine([H100] * 2)
     monkeypatch.setattr(strategies.tf.distribute, "MirroredStrategy", lambda *devices: ("mirrored", devices))
     assert strategies.build_strategy(training_config.TrainConfig()) == ("mirrored", ())
 
@@ -41,8 +59,8 @@ def test_cpu_replicas_run_the_same_collectives_as_gpus():
     "num_gpus, rank, strategy",
     [(0, 0, "RING"), (2, 0, "NCCL"), (0, 1, "RING"), (0, None, None)],  # rank None is the evaluator
 )
-def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, num_gpus, rank, strategy):
-    show_gpus(monkeypatch, num_gpus)
+def test_workers_use_nccl_on_gpus_and_rings_on_cpus(machine, monkeypatch, num_gpus, rank, strategy):
+    machine([H100] * num_gpus)
     kinds = strategies.tf.compat.v1.distribute.experimental
     monkeypatch.setattr(kinds, "MultiWorkerMirroredStrategy", lambda kind: kind.value)
     monkeypatch.setattr(strategies.cluster_lib, "check_port", lambda cluster: None)
@@ -55,9 +73,9 @@ def test_workers_communicate_by_nccl_on_gpus_and_by_rings_on_cpus(monkeypatch, n
     [(1, "a:9", "", 1), (1, "a:9", "true", 0), (1, "e:9", "", 0), (0, "a:9", "", 0), (1, None, "", 0)],
 )
 def test_an_evaluator_on_the_machine_of_a_worker_is_warned_about(
-    monkeypatch, log, num_gpus, evaluator, growth, count
+    machine, monkeypatch, log, num_gpus, evaluator, growth, count
 ):
-    show_gpus(monkeypatch, num_gpus)
+    machine([H100] * num_gpus)
     shared = cluster.Cluster(("a:1", "b:2"), evaluator, 0)
     monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", growth)
     strategies.check_hardware(training_config.TrainConfig(), shared)
@@ -87,25 +105,10 @@ def test_cpu_replicas_in_a_cluster_are_refused():
 
 
 @pytest.mark.parametrize("xla, num_gpus, count", [(True, 0, 1), (True, 1, 0), (False, 0, 0)])
-def test_xla_on_a_cpu_is_warned_about(monkeypatch, log, xla, num_gpus, count):
-    show_gpus(monkeypatch, num_gpus)
+def test_xla_on_a_cpu_is_warned_about(machine, log, xla, num_gpus, count):
+    machine([H100] * num_gpus)
     strategies.check_hardware(training_config.TrainConfig(xla=xla), CLUSTER)
     assert len(log) == count and all("a step took three times as long" in line for line in log)
-
-
-@pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """A function that simulates a CPU with some flags, and GPUs with some compute capabilities."""
-
-    def set_machine(cpu_flags="avx2", gpus=()):
-        (tmp_path / "cpuinfo").write_text(f"processor : 0\nflags\t\t: fpu {cpu_flags} sse\n")
-        monkeypatch.setattr(cpu, "INFO_FILE", str(tmp_path / "cpuinfo"))
-        devices = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(len(gpus))]
-        details = {device: {"compute_capability": gpu} for device, gpu in zip(devices, gpus)}
-        monkeypatch.setattr(strategies.tf.config, "list_physical_devices", lambda kind: devices)
-        monkeypatch.setattr(strategies.tf.config.experimental, "get_device_details", details.get)
-
-    return set_machine
 
 
 def check(precision):
@@ -127,7 +130,7 @@ def check(precision):
     ],
 )
 def test_a_precision_that_the_hardware_lacks_is_refused(machine, cpu_flags, gpus, wanted, said):
-    machine(cpu_flags, gpus)
+    machine(gpus, cpu_flags)
     with pytest.raises(errors.UserError, match=said) if said else contextlib.nullcontext():
         check(wanted)
 
@@ -180,8 +183,8 @@ def test_float32_leaves_the_graph_as_it_is():
 
 
 @pytest.mark.parametrize("num_gpus, kind, rewrite", [(0, tf.float32, 1), (1, tf.bfloat16, 0)])
-def test_bfloat16_is_a_rewrite_on_cpus_and_casts_on_gpus(monkeypatch, num_gpus, kind, rewrite):
-    show_gpus(monkeypatch, num_gpus)
+def test_bfloat16_is_a_rewrite_on_cpus_and_casts_on_gpus(machine, num_gpus, kind, rewrite):
+    machine([H100] * num_gpus)
     config = training_config.TrainConfig(precision="bfloat16")
     assert strategies.product_type(config, training=True) == kind
     assert strategies.product_type(config, training=False) == tf.float32
@@ -197,24 +200,6 @@ def test_float16_is_the_rewrite_for_gpus_and_never_the_one_that_crashes(kind, on
     assert options.auto_mixed_precision_cpu == 0
 
 
-@pytest.fixture
-def devices(monkeypatch, tmp_path):
-    """A function that simulates GPUs, and GPUs that TensorFlow cannot use."""
-    monkeypatch.setattr(strategies, "DEVICE_FILES", (str(tmp_path / "nvidia[0-9]*"),))
-    monkeypatch.setattr(strategies.cpu, "count_cores", lambda: 2)
-
-    def set_devices(num_gpus=0, on_pci_bus="", device_file=False):
-        gpus = [tf.config.PhysicalDevice(f"GPU:{i}", "GPU") for i in range(num_gpus)]
-        monkeypatch.setattr(strategies.tf.config, "list_physical_devices", lambda kind: gpus)
-        details = {"device_name": "NVIDIA T4"}
-        monkeypatch.setattr(strategies.tf.config.experimental, "get_device_details", lambda gpu: details)
-        monkeypatch.setattr(strategies, "find_on_pci_bus", lambda: on_pci_bus)
-        if device_file:
-            (tmp_path / "nvidia0").touch()
-
-    return set_devices
-
-
 @pytest.mark.parametrize(
     "num_gpus, num_replicas, task, line",
     [
@@ -225,16 +210,16 @@ def devices(monkeypatch, tmp_path):
         (0, 1, "evaluator", "evaluating each checkpoint on 1 CPU, 2 cores"),
     ],
 )
-def test_the_devices_of_a_process_are_logged_in_one_line(devices, log, num_gpus, num_replicas, task, line):
-    devices(num_gpus)
+def test_the_devices_of_a_process_are_logged_in_one_line(machine, log, num_gpus, num_replicas, task, line):
+    machine([H100] * num_gpus)
     rank = None if task == "evaluator" else task
     strategies.log_devices(num_replicas, task and cluster.Cluster(("a:1", "b:2"), "e:9", rank))
     assert log == [line]
 
 
 @pytest.mark.parametrize("found", [{"device_file": True}, {"on_pci_bus": "NVIDIA GPU at 0000:01:00.0"}])
-def test_a_gpu_that_tensorflow_cannot_use_is_warned_about(devices, log, found):
-    devices(**found)
+def test_a_gpu_that_tensorflow_cannot_use_is_warned_about(machine, log, found):
+    machine(**found)
     strategies.log_devices(1, None)
     said = "a GPU is present but TensorFlow cannot use it, so training runs on the CPU; run python -m"
     assert log == [f"{said} estimator_asr.doctor", "training on 1 CPU, 2 cores"]
