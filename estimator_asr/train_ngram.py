@@ -47,8 +47,8 @@ class TrainNgramConfig(config_flags.Checked):
     order: int = config_flags.setting(3, "length of the longest n-grams", minimum=1, maximum=_MAX_ORDER)
     unit: str = config_flags.setting(
         "token",
-        "unit of the n-grams: token (of the acoustic model) or character (of the transcripts, without white "
-        "space)",
+        "unit of the n-grams: token (of the acoustic model) or character (of the transcripts; white space is "
+        "left out)",
         choices=("token", "character"),
     )
     prune: tuple[int, ...] = config_flags.setting(
@@ -70,9 +70,8 @@ class TrainNgramConfig(config_flags.Checked):
 def train(config: TrainNgramConfig) -> kneser_ney.Estimate:
     """Estimates an n-gram model and writes it.
 
-    Raises:
-        errors.UserError: the data is incomplete, damaged or empty, the token types of its directories differ,
-            the directory of the output file does not exist, or another run is writing the file.
+    Raises errors.UserError if the data is incomplete, damaged or empty, if the token types of its directories
+    differ, if the directory of the output file does not exist, or if another run is writing the file.
     """
     path = files.find_target(config.output_file)
     directory = os.path.dirname(path)
@@ -126,11 +125,8 @@ def describe(estimate: kneser_ney.Estimate) -> Iterator[str]:
     for n, num_ngrams in enumerate(estimate.num_ngrams, start=1):
         num_kept = len(estimate.model.orders[n - 1].words) if n <= estimate.model.order else 0
         discounts = ", ".join(f"{value:.3f}" for value in estimate.discounts[n - 1])
-        note = (
-            " (defaults: the text is too small or too regular to estimate them)"
-            if estimate.has_fallback[n - 1]
-            else ""
-        )
+        reason = " (defaults: the text is too small or too regular to estimate them)"
+        note = reason if estimate.has_fallback[n - 1] else ""
         yield f"{n}-grams: kept {num_kept:,} of {num_ngrams:,}, discounts {discounts}{note}"
 
 

@@ -13,8 +13,8 @@ confidences. If the acoustic model uses Whisper's encoder, the decoder from --wh
 proposes and scores transcripts (docs/pretrained.md).
 For a language model alone, tune chooses the weight of the n-gram model of characters (train_ngram
 --unit=character).
-For a punctuation model, tune chooses how much the pauses count that the other models, which stay as they are,
-leave between the characters; the transcripts of the data must have punctuation marks.
+For a punctuation model, tune chooses how much the pauses between characters count; the other models, which
+are not changed, measure the pauses, and the transcripts of the data must have punctuation marks.
 `evaluate` and `export` use the saved settings (decoding.json and ngram-HASH.npz); tuning again replaces them.
 tuning.png shows the error rate after each step, and how many characters are wrong at each confidence.
 """
@@ -47,10 +47,7 @@ from tfrecord_builder.storage import files
 
 _PICTURE = "tuning.png"
 _TOKENS, _CHARACTERS = utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE
-_WEIGHTS = (
-    *("ngram_weight", "token_bonus", "attention_weight", "language_weight"),
-    *("whisper_weight", "whisper_language_weight"),
-)
+_WEIGHTS = "ngram_weight token_bonus attention_weight language_weight whisper_weight whisper_language_weight"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,11 +147,16 @@ def _open_tuned(config: TuneConfig) -> tuple[trained_model.TrainedModel, splits.
     return trained, source
 
 
+def _open_language(config, acoustic) -> Optional[trained_model.TrainedModel]:
+    if not config.language_model_dir:
+        return None
+    language = trained_model.open_trained_model(config.language_model_dir, want=task_spec.LANGUAGE)
+    model_pairs.check(acoustic.model, language.model, "tune")
+    return language
+
+
 def _tune_acoustic(config, acoustic, source) -> search.TuningResult:
-    path, language = config.language_model_dir, None
-    if path:
-        language = trained_model.open_trained_model(path, want=task_spec.LANGUAGE)
-        model_pairs.check(acoustic.model, language.model, "tune")
+    language = _open_language(config, acoustic)
     whisper = _open_whisper(config, acoustic, language, source) if config.whisper_decoder else None
     posteriors = trials.compute_posteriors(acoustic, source, config.max_utterances)
     bench, model, measures = trials.Bench(acoustic, language, posteriors), acoustic.model, [_TOKENS]
@@ -184,13 +186,10 @@ def read_ngram(path: str, model: model_directory.ModelDirectory) -> back_off_arr
 def tune_pauses(config: TuneConfig) -> pauses.PauseTuning:
     """Chooses the weight of pauses, and saves it in the punctuation model's directory.
 
-    Raises errors.UserError if the models do not fit each other or the data.
+    Raises errors.UserError if the models and the data are incompatible.
     """
     acoustic = trained_model.open_trained_model(config.acoustic_model_dir, want=task_spec.ACOUSTIC)
-    path, language = config.language_model_dir, None
-    if path:
-        language = trained_model.open_trained_model(path, want=task_spec.LANGUAGE)
-        model_pairs.check(acoustic.model, language.model, "tune")
+    language = _open_language(config, acoustic)
     punctuation = trained_model.open_trained_model(config.punctuation_model_dir, want=task_spec.PUNCTUATION)
     others = acoustic.model, language and language.model
     model_pairs.check_punctuation(*others, punctuation.model, "tune")
@@ -212,9 +211,9 @@ def _print(result: search.TuningResult, config: TuneConfig) -> None:
         after = 100 * calibration.calibration_error(result.fitted)
         print(
             f"confidence: calibration error {before:.1f} % -> {after:.1f} % (each half of the utterances "
-            "fitted on the other half)"
+            "calibrated on the other half)"
         )
-    weights = ", ".join(f"{name} {getattr(best, name):g}" for name in _WEIGHTS if getattr(best, name))
+    weights = ", ".join(f"{name} {getattr(best, name):g}" for name in _WEIGHTS.split() if getattr(best, name))
     path = config.acoustic_model_dir or config.language_model_dir
     print(
         f"best settings: {weights or 'all weights 0'}; saved in {path}, plotted in "

@@ -27,7 +27,7 @@ def plan_batches(
     start: input_progress.InputPosition,
     training: bool = True,
 ) -> tf.data.Dataset:
-    """Plans the batches of endless epochs, beginning at `start`; epoch e is shuffled with `seed + e` as seed.
+    """Plans the batches of endless epochs, beginning at `start`; epoch e is shuffled with seed `seed + e`.
 
     If `training` is False, plans a single epoch in shard order.
 
@@ -63,9 +63,7 @@ def plan_batches(
 def cut(bucketing: buckets.Bucketing, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cuts an epoch's records into batches, in the order in which they become full; small batches come last.
 
-    Args:
-        bucketing: buckets and batch sizes.
-        lengths: int32 [records], lengths of the records in the order of the epoch.
+    `lengths`, int32 [records], has the lengths of the records in the order of the epoch.
 
     Returns:
         (rows, begins, ends), all int64: batch i consists of the records rows[begins[i] : ends[i]].

@@ -85,17 +85,13 @@ def pad_to_fixed_shapes(
     else:
         widths = {"token_ids": end, "character_ids": end, "mark_ids": end}
     rows = -(-size // num_replicas) if "seed" in batch else 0
-    padded = {}
+    padded = dict(batch)
     for key, value in batch.items():
-        is_padded = key != "seed" and value.dtype != tf.string
-        shape = [rows, widths[key]] if key in widths else [rows]
-        padded[key] = _pad_up_to(value, shape) if is_padded else value
+        if key != "seed" and value.dtype != tf.string:
+            shape = [rows, widths[key]] if key in widths else [rows]
+            sizes = tf.unstack(tf.shape(value)[: len(shape)])
+            padded[key] = _pad(value, [tf.maximum(new - old, 0) for new, old in zip(shape, sizes)])
     return padded
-
-
-def _pad_up_to(value, shape):
-    sizes = tf.unstack(tf.shape(value)[: len(shape)])
-    return _pad(value, [tf.maximum(new_size - size, 0) for new_size, size in zip(shape, sizes)])
 
 
 def _pad(value, missing):
@@ -114,7 +110,7 @@ class MaskDraws(NamedTuple):
 def draw_masks(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> MaskDraws:
     """Samples random numbers for the masks of a batch; `seed` is int64 [2]."""
 
-    def sample(count, seed):  # XLA's default random number generator differs
+    def sample(count, seed):  # names the algorithm, because XLA has another default
         return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
 
     return MaskDraws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))

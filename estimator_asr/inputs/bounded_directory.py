@@ -32,10 +32,8 @@ def hold(path: str) -> Optional[locks.ReadLock]:
 def reserve(path: str, num_bytes: int, max_bytes: float) -> None:
     """Creates a file of `num_bytes` bytes, after removing other files if there is too little space.
 
-    The directory does not grow beyond `max_bytes`, unless all remaining files are held.
-
-    Raises:
-        OSError: the disk is full, and all remaining files are held.
+    The directory does not grow beyond `max_bytes`, unless all remaining files are held. Raises OSError if the
+    disk is full and all remaining files are held.
     """
     directory = os.path.dirname(path)
     with locks.exclusive(os.path.join(directory, f"directory{LOCK}"), is_temporary=True):
@@ -81,7 +79,7 @@ def _remove(path):
 
 
 def _allocate(path, num_bytes) -> bool:
-    """Creates a file; returns False if the disk is full (undetected on macOS without posix_fallocate)."""
+    """Creates a file; returns False if the disk is full, which macOS cannot tell (no posix_fallocate)."""
     with open(path, "wb") as file:
         try:
             if hasattr(os, "posix_fallocate"):

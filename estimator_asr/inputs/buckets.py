@@ -1,8 +1,8 @@
 """Length buckets: a batch contains utterances of similar length, all from one bucket.
 
 For given settings, buckets and batch sizes depend only on the histogram {length: number of utterances}. An
-epoch therefore has the same number of batches in any order and on any machine, and the current
-position is `epoch, index = divmod(batches consumed, batches_per_epoch)`.
+epoch therefore has the same number of batches in any order and on any machine, and the current position is
+`epoch, index = divmod(batches consumed, batches_per_epoch)`.
 """
 
 from __future__ import annotations

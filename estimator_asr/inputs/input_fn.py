@@ -83,8 +83,8 @@ def build_input_fn(
             return features, {key: features[key] for key in source.spec.labels}
 
         planned = batch_plan.plan_batches(index, bucketing, config, seed, start, training)
-        shard = functools.partial(_shard, tf.data.Dataset.from_tensor_slices(own), num_replicas)
-        sharded = planned.flat_map(shard)
+        replicas = tf.data.Dataset.from_tensor_slices(own)
+        sharded = planned.flat_map(functools.partial(_shard, replicas, num_replicas))
         if splits.has_remote(source.shards):
             sharded = reader.open_ahead(sharded)
         finished = sharded.map(finish, num_parallel_calls=count_threads(), deterministic=True)
@@ -103,14 +103,14 @@ def count_threads() -> int:
 
 
 @_uncompiled
-def _shard(own, num_replicas, position, rows):
+def _shard(replicas, num_replicas, position, rows):
     """Splits a batch into a dataset of per-replica batches (position, replica number, batch size, rows)."""
 
     @_uncompiled
     def take(number):
         return position, number, tf.size(rows), batches.ReplicaRows(number, num_replicas).of(rows)
 
-    return own.map(take)
+    return replicas.map(take)
 
 
 def _list_replicas(num_replicas, input_context):
@@ -118,7 +118,8 @@ def _list_replicas(num_replicas, input_context):
     if input_context is None:
         return list(range(num_replicas))
     count = num_replicas // input_context.num_input_pipelines
-    return list(range(input_context.input_pipeline_id * count, (input_context.input_pipeline_id + 1) * count))
+    first = count * input_context.input_pipeline_id
+    return list(range(first, first + count))
 
 
 def _options(source):

@@ -102,9 +102,8 @@ class RecordReader:
     def read(self, numbers: tf.Tensor) -> tf.Tensor:
         """Returns the serialised records (string [batch]) with the given numbers (int64 [batch]).
 
-        Raises (at run time):
-            tf.errors.InvalidArgumentError: a record is damaged, or a remote shard cannot be fetched; see
-                splits.explain_damage.
+        When the dataset runs, a damaged record, or a remote shard that cannot be fetched, raises
+        tf.errors.InvalidArgumentError; see splits.explain_damage.
         """
         return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
 

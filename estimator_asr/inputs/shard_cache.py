@@ -23,13 +23,10 @@ from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files, locks
 
 NUM_PARALLEL_FETCHES = 2
-# Number of fetched shards that may wait to be opened.
-_NUM_AHEAD = 2
-# Number of further shards that a reader holds, so that no shard is removed before it is opened.
-_NUM_HELD = 4
+_NUM_AHEAD = 2  # number of fetched shards that may wait to be opened
+_NUM_HELD = 4  # number of further shards that a reader holds, so that none is removed before it is opened
 # The cache must have space for all shards that the readers of train and dev hold or are fetching.
 _MIN_SHARDS = 2 * (_NUM_AHEAD + _NUM_HELD + NUM_PARALLEL_FETCHES)
-_MAX_GB = config_lib.InputConfig.shard_cache_gb
 _RETRY_SECONDS = 60
 _PAUSE_SECONDS = 2
 _MAX_ATTEMPTS = 100  # limit for an object store that sends some data in every attempt but never all of it
@@ -60,10 +57,10 @@ class ShardCache:
     """Local copies for one reader. Every reader has its own cache, but all caches share one directory.
 
     The cache holds the shards that it fetched most recently; others may be removed if a download needs space.
+    `max_gb` is the maximum size of the directory.
     """
 
-    def __init__(self, max_gb: float = _MAX_GB):
-        """Creates a cache; `max_gb` is the maximum size of the directory."""
+    def __init__(self, max_gb: float = config_lib.InputConfig.shard_cache_gb):
         self.directory = find_directory("shards")
         self._max_gb = max_gb
         self._held: collections.deque[locks.ReadLock] = collections.deque()
@@ -85,7 +82,9 @@ class ShardCache:
             while not self._hold(path):  # tries again if another process has removed the copy
                 with locks.exclusive(f"{path}{bounded_directory.LOCK}", is_temporary=True):
                     if not os.path.exists(path):
-                        self._download(shard, path)
+                        with files.writing(path) as temporary:
+                            bounded_directory.reserve(temporary, shard.num_bytes, self._max_gb * 1e9)
+                            download(shard, temporary)
         except OSError as error:
             raise self._explain(error, shard) from error
         return path
@@ -112,11 +111,6 @@ class ShardCache:
             while len(self._held) > _NUM_AHEAD + _NUM_HELD:
                 self._held.popleft().release()
         return True
-
-    def _download(self, shard, path):
-        with files.writing(path) as temporary:
-            bounded_directory.reserve(temporary, shard.num_bytes, self._max_gb * 1e9)
-            download(shard, temporary)
 
     def _explain(self, error, shard) -> errors.UserError:
         reason = error.strerror or error

@@ -149,7 +149,7 @@ def _check_content(pairs, split, spec, length_counts):
 
 
 def check_marks(data_dir: str, info: dataset_info.DatasetInfo, spec: task_spec.TaskSpec) -> None:
-    """Raises errors.UserError if texts with marks meet another model, or other data the punctuation model."""
+    """Raises errors.UserError if only the data, or only the model, has punctuation marks."""
     if info.has_marks and not spec.writes_marks:
         raise errors.UserError(
             f"{data_dir} contains texts with punctuation marks, which the {spec.name} model cannot read; "

@@ -15,7 +15,7 @@ _NEVER = np.iinfo(np.int32).max  # rank of pairs that cannot be merged
 
 
 def encode(decoder: whisper_decoder.DecoderArrays, characters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Encodes characters, int32 [rows, max_characters], where -1 marks an empty position.
+    """Encodes characters, int32 [rows, max_characters]; a character of -1 is skipped.
 
     Returns:
         Tokens, int32 [rows, max_tokens], padded with -1; and the number of tokens in each row, int32 [rows].

@@ -7,6 +7,7 @@ batch statistics. Padded frames may be NaN or Inf, because they are set to zero 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple, Optional
 
@@ -46,33 +47,6 @@ class Encoder(NamedTuple):
     subsampling: int
     is_pretrained: bool = False
     can_stream: bool = False
-
-
-def conformer(
-    config: config_lib.AcousticConfig,
-    fbank: tf.Tensor,
-    num_frames: tf.Tensor,
-    seed: Optional[tf.Tensor],
-    stream: Optional[streaming.Stream] = None,
-) -> Encoding:
-    """Conformer (Gulati et al., 2020) with one layer norm after the last block and no position encodings."""
-    hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
-    return run_blocks(config, conformer_block, hidden, num_frames, seed, stream)
-
-
-def transformer(
-    config: config_lib.AcousticConfig,
-    fbank: tf.Tensor,
-    num_frames: tf.Tensor,
-    seed: Optional[tf.Tensor],
-    stream: Optional[streaming.Stream] = None,
-) -> Encoding:
-    """Transformer encoder (Vaswani et al., 2017) with layer norm before each module (Xiong et al., 2020).
-
-    Positions are rotary (Su et al., 2021), because absolute positions would reveal where a recording starts.
-    """
-    hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
-    return run_blocks(config, _transformer_block, hidden, num_frames, seed, stream)
 
 
 def run_blocks(
@@ -138,21 +112,20 @@ def conformer_block(
     config: config_lib.AcousticConfig,
     inputs: tf.Tensor,
     span: streaming.Span,
-    heard: tf.Tensor,
+    mask: tf.Tensor,
     seed: Optional[tf.Tensor],
 ) -> tf.Tensor:
     """Conformer block (Gulati et al., 2020, section 2.4).
 
     Attention and convolution are preceded and followed by a feed-forward module with half weight. The inputs
-    are float32 [batch, length, units]; `heard` is the result of span.attention_mask(), which is computed only
-    once for all blocks.
+    are float32 [batch, length, units]; `mask` is span.attention_mask(), computed only once for all blocks.
     """
 
     def residual(hidden, module, weight=1.0):
         return hidden + weight * layers.dropout(module, config.acoustic_dropout, seed)
 
     hidden = residual(inputs, _feed_forward(config, inputs, seed, "feed_forward_in"), 0.5)
-    hidden = residual(hidden, _attention(config, hidden, span, heard))
+    hidden = residual(hidden, _attention(config, hidden, span, mask))
     hidden = residual(hidden, _convolution_module(config, hidden, span, seed))
     return residual(hidden, _feed_forward(config, hidden, seed, "feed_forward_out"), 0.5)
 
@@ -190,6 +163,18 @@ def _convolution_module(config, inputs, span, seed):
         hidden = span.join(layers.depthwise_conv(chunks, width))
         hidden = normalisation.batch_norm(hidden, span.mask, seed is not None)
         return layers.dense(tf.nn.silu(hidden), config.encoder_units, "project")
+
+
+def _run_subsampled(block, config, fbank, num_frames, seed, stream=None) -> Encoding:
+    hidden, num_frames = _subsample(config, fbank, num_frames, seed, stream)
+    return run_blocks(config, block, hidden, num_frames, seed, stream)
+
+
+# Conformer (Gulati et al., 2020) with one layer norm after the last block and no position encodings.
+conformer = functools.partial(_run_subsampled, conformer_block)
+# Transformer encoder (Vaswani et al., 2017) with layer norm before each module (Xiong et al., 2020); its
+# positions are rotary (Su et al., 2021), because absolute positions would reveal where a recording starts.
+transformer = functools.partial(_run_subsampled, _transformer_block)
 
 
 def cnn(

@@ -76,31 +76,26 @@ def run_blocks(
 
 
 def _block(encoder, hidden, mask, number):
+    def attend(inputs):
+        return attention.self_attention(inputs, mask, encoder.heads)
+
+    def feed_forward(inputs):
+        inner = layers.dense(inputs, encoder.inner_units, "inner", layers.gelu)
+        return layers.dense(inner, encoder.units, "outer")
+
     with tf.compat.v1.variable_scope(f"block_{number}"):
-        for module, name in ((_attend, "attention_norm"), (_feed_forward, "feed_forward_norm")):
+        for module, name in ((attend, "attention_norm"), (feed_forward, "feed_forward_norm")):
             if encoder.is_pre_norm:
-                hidden += module(encoder, layers.layer_norm(hidden, name, layers.PYTORCH_EPSILON), mask)
+                hidden += module(layers.layer_norm(hidden, name, layers.PYTORCH_EPSILON))
             else:
-                hidden = layers.layer_norm(
-                    hidden + module(encoder, hidden, mask), name, layers.PYTORCH_EPSILON
-                )
+                hidden = layers.layer_norm(hidden + module(hidden), name, layers.PYTORCH_EPSILON)
         return hidden
 
 
-def _attend(encoder, inputs, mask):
-    return attention.self_attention(inputs, mask, encoder.heads)
-
-
-def _feed_forward(encoder, inputs, mask):
-    inner = layers.dense(inputs, encoder.inner_units, "inner", layers.gelu)
-    return layers.dense(inner, encoder.units, "outer")
-
-
 def stack(fbank: tf.Tensor, factor: int) -> tf.Tensor:
-    """Joins every `factor` frames into one frame; the last group of frames is padded with zeros.
+    """Joins every `factor` frames into one; the last group of frames is padded with zeros.
 
-    Returns:
-        Tensor [batch, ceil(num_frames / factor), factor x num_bins] for fbank [batch, num_frames, num_bins].
+    For fbank [batch, num_frames, num_bins], returns [batch, ceil(num_frames / factor), factor x num_bins].
     """
     length, num_bins = tf.shape(fbank)[1], fbank.shape[-1]
     num_stacked = frontend.num_subsampled_frames(length, factor)
@@ -113,10 +108,13 @@ def conformer_on_top(
 ) -> encoders.Encoding:
     """Conformer blocks that read pairs of outputs from a pretrained encoder; see encoders.Encoder.
 
-    fbank holds the outputs of config.pretrained, or the features from which they are computed.
-    Batch norm comes first, because the scales of the outputs differ by orders of magnitude.
+    fbank holds the outputs of config.pretrained, or the features from which they are computed; outputs of
+    blocks that are trained are not read. Batch norm comes first, because the scales of the outputs differ by
+    orders of magnitude.
     """
-    applied = _below_trained(config)
+    last_frozen = config.pretrained.encoder.layers - config.trainable_blocks
+    frozen = tuple(layer for layer in config.pretrained.layers if layer <= last_frozen)
+    applied = dataclasses.replace(config.pretrained, layers=frozen)
     vectors, num_frames = _read_or_encode(config.pretrained, applied, fbank, num_frames)
     mask = layers.sequence_mask(num_frames, tf.shape(vectors)[1])
     if not config.log_mel:
@@ -128,13 +126,6 @@ def conformer_on_top(
     hidden = layers.layer_norm(layers.dense(joined, config.encoder_units, "project"))
     num_frames = frontend.num_subsampled_frames(num_frames, SUBSAMPLING)
     return encoders.run_blocks(config, encoders.conformer_block, hidden, num_frames, seed)
-
-
-def _below_trained(config):
-    """Returns config.pretrained without the blocks that are trained; records may hold their outputs too."""
-    last = config.pretrained.encoder.layers - config.trainable_blocks
-    frozen = tuple(layer for layer in config.pretrained.layers if layer <= last)
-    return dataclasses.replace(config.pretrained, layers=frozen)
 
 
 def _read_or_encode(stored, applied, fbank, num_frames):
@@ -152,6 +143,5 @@ def _add_trained_blocks(applied, vectors, mask):
     """Runs the blocks above the last one in `applied`, and appends the last block's output to `vectors`."""
     encoder, last = applied.encoder, vectors[..., -applied.encoder.units :]
     with tf.compat.v1.variable_scope(LOWER_SCOPE):
-        first = applied.layers[-1] + 1
-        (upper,) = run_blocks(encoder, last, mask, [encoder.layers], first)
+        (upper,) = run_blocks(encoder, last, mask, [encoder.layers], first=applied.layers[-1] + 1)
     return tf.concat([vectors, upper], axis=-1)

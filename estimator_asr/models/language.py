@@ -39,12 +39,12 @@ def build(
         fixed_shapes: whether to pad the candidates, so that XLA rarely sees a new number of candidates.
 
     Returns:
-        The scored candidates at all positions. If token noise replaces a token, the candidates belong to
-        the replacement.
+        The scored candidates at all positions; if token noise replaces a token, those of the new token.
     """
     mask = layers.sequence_mask(num_tokens, tf.shape(token_ids)[1])  # [batch, length]
-    if seed is not None:
-        token_ids = _swap_tokens(token_ids, config.token_noise, token_vocabulary_size, seed)
+    if seed is not None and config.token_noise and token_vocabulary_size > 1:
+        # Random known tokens imitate the errors of an acoustic model.
+        token_ids = token_encoder.replace_some(token_ids, config.token_noise, seed, 1, token_vocabulary_size)
     with tf.compat.v1.variable_scope("language"):
         inputs = _embed(config, token_ids, mask, token_vocabulary_size, token_parts, seed)
         outputs = _encode(config, inputs, mask, seed)  # [batch, length, units]
@@ -98,24 +98,16 @@ def _find_best(logits, count):
     return places, log_probs
 
 
-def _swap_tokens(token_ids, rate, vocabulary_size, seed):
-    """Replaces a fraction of the tokens with random known tokens, to imitate acoustic model errors."""
-    if not rate or vocabulary_size < 2:
-        return token_ids
-    return token_encoder.replace_some(token_ids, rate, seed, 1, vocabulary_size)
-
-
 def _embed(config, token_ids, mask, vocabulary_size, token_parts, seed):
-    table = token_encoder.get_table("tokens", [vocabulary_size, config.language_units])
+    units = config.language_units
+    table = token_encoder.get_table("tokens", [vocabulary_size, units])
     if token_parts is not None:
-        parts = token_encoder.get_table("token_parts", [token_parts.shape[1], config.language_units])
+        parts = token_encoder.get_table("token_parts", [token_parts.shape[1], units])
         table = table + tf.matmul(tf.constant(token_parts), parts)
-    embedded = tf.gather(table, token_ids) * config.language_units**0.5  # Vaswani et al., 2017, section 3.4
+    embedded = tf.gather(table, token_ids) * units**0.5  # Vaswani et al., 2017, section 3.4
     if config.ngram_rows:
         ngrams = token_encoder.NgramTable(config.ngram_rows, config.ngram_units, config.ngram_dropout)
-        embedded += token_encoder.embed_ngrams(
-            ngrams, token_ids, mask, vocabulary_size, config.language_units, seed
-        )
+        embedded += token_encoder.embed_ngrams(ngrams, token_ids, mask, vocabulary_size, units, seed)
     return layers.dropout(attention.add_positions(embedded), config.language_dropout, seed)
 
 

@@ -11,8 +11,8 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers, token_encoder
 
 NUM_MARKS = 8  # length of marks.MARKS in tfrecord_builder, whose first entry stands for no mark
-# A mark is written unless the probability of no mark is at least this. Several marks often share the rest,
-# so the most probable class would be a mark too rarely for the best F1 (docs/experiments/punctuation.md).
+# A mark is written if the probability of no mark is below this. Several marks often share the rest, so with
+# the most probable class, too few marks would be written for the best F1 (docs/experiments/punctuation.md).
 _LEAST_NO_MARK = 0.6
 
 
@@ -55,10 +55,7 @@ def build(
 
 
 def choose(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses the mark after each character.
-
-    Args:
-        logits: float32 [batch, length, NUM_MARKS], as returned by build.
+    """Chooses the mark after each character, given the logits that build returns.
 
     Returns:
         Ids of the marks, int32 [batch, length], and their probabilities, float32 [batch, length].
@@ -68,10 +65,10 @@ def choose(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def score(logits: tf.Tensor) -> tf.Tensor:
-    """Returns scores of the marks, float32 of the shape of `logits`; the mark with the highest is written.
+    """Returns scores of the marks, float32 shaped like `logits`; the mark with the highest score is written.
 
-    The score of no mark exceeds that of the best mark by the log odds of no mark, less those of
-    _LEAST_NO_MARK. What is added to the scores of all marks is therefore added to the log odds of a mark.
+    The score of no mark is the best mark's score plus the log odds of no mark, minus the log odds of
+    _LEAST_NO_MARK. So adding a value to the scores of all marks adds it to the log odds of a mark.
     """
     log_probs = tf.nn.log_softmax(logits)
     no_mark, others = log_probs[..., :1], log_probs[..., 1:]
@@ -85,8 +82,6 @@ def _embed(config, character_ids, mask, vocabulary_size, seed):
     ngrams = token_encoder.NgramTable(config.ngram_rows, config.ngram_units, config.ngram_dropout)
     embedded = tf.gather(table, character_ids) * config.units**0.5  # Vaswani et al., 2017, section 3.4
     # Most n-grams are rare, and Adam changes a row by about the learning rate each time that it occurs. The
-    # factor lets such steps count (docs/experiments/punctuation.md).
-    embedded += config.ngram_scale * token_encoder.embed_ngrams(
-        ngrams, character_ids, mask, vocabulary_size, config.units, seed
-    )
-    return layers.dropout(embedded, config.dropout, seed)
+    # scale makes these small changes matter (docs/experiments/punctuation.md).
+    vectors = token_encoder.embed_ngrams(ngrams, character_ids, mask, vocabulary_size, config.units, seed)
+    return layers.dropout(embedded + config.ngram_scale * vectors, config.dropout, seed)

@@ -1,9 +1,9 @@
 """Whisper's decoder (Radford et al. 2022, section 2.2; Hugging Face's modeling_whisper.py).
 
 It has Transformer blocks with layer norm before each module, learned positions, and embeddings that are also
-the output weights (Press and Wolf, 2017). It scores and proposes transcripts. Its classes are the
-tokens that can spell the characters of a language model, and the end symbol. All other tokens are excluded,
-so the decoder outputs neither punctuation nor traditional characters.
+the output weights (Press and Wolf, 2017). It scores and proposes transcripts. Its classes are the tokens that
+can spell the characters of a language model, and the end symbol. No other tokens are included, so the decoder
+outputs neither punctuation nor traditional characters.
 """
 
 from __future__ import annotations
@@ -67,13 +67,8 @@ def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf
     """
     # Scores one sequence per utterance at a time: attention from all to 30 s of audio would take gigabytes.
     by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
-    scores = tf.map_fn(
-        lambda sequences: _score(decoder, memory, *sequences),
-        by_place,
-        parallel_iterations=1,
-        fn_output_signature=tf.float32,
-    )
-    return tf.transpose(scores)
+    options = {"parallel_iterations": 1, "fn_output_signature": tf.float32}
+    return tf.transpose(tf.map_fn(lambda sequences: _score(decoder, memory, *sequences), by_place, **options))
 
 
 def _score(decoder, memory, ids, num_tokens):
@@ -195,9 +190,9 @@ def _block(decoder, hidden, memory, past):
     normed = layers.layer_norm(hidden, "attention_norm", layers.PYTORCH_EPSILON)
     with tf.compat.v1.variable_scope("self_attention"):
         queries, *new = attention.project(normed, ("query", "key", "value"), units, heads)
-        keys, values = new = (
-            new if past is None else [tf.concat(pair, 2) for pair in zip(tf.unstack(past, 2), new)]
-        )
+        if past is not None:
+            new = [tf.concat(pair, axis=2) for pair in zip(tf.unstack(past, 2), new)]
+        keys, values = new
         length, total = tf.shape(queries)[2], tf.shape(keys)[2]
         mask = tf.linalg.band_part(tf.ones([1, length, total]), -1, total - length)
         attended, _ = attention.attend(queries, keys, values, mask)

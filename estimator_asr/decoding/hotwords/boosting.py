@@ -34,7 +34,7 @@ class _Nodes(NamedTuple):
 
 
 class HotwordScorer:
-    """A scorer that adds the boosts of phrases; if phrases are equal, only the highest boost counts."""
+    """A scorer that adds the boosts of phrases; for duplicate phrases, only the highest boost counts."""
 
     def __init__(self, phrases: phrases_lib.Phrases, num_tokens: int):
         """Builds an automaton for any number of phrases, whose token ids are below num_tokens."""
@@ -46,9 +46,8 @@ class HotwordScorer:
         self._keys, self._targets = _list_transitions(nodes, num_states, num_tokens)
         is_first = tf.equal(nodes.parents, 0)
         children = tf.boolean_mask(tf.range(1, num_states), is_first)
-        self._first_states = tf.tensor_scatter_nd_update(
-            tf.zeros([num_tokens], tf.int32), tf.boolean_mask(nodes.tokens, is_first)[:, None], children
-        )
+        tokens = tf.boolean_mask(nodes.tokens, is_first)[:, None]
+        self._first_states = tf.tensor_scatter_nd_update(tf.zeros([num_tokens], tf.int32), tokens, children)
         self._potentials, completed = _sum_boosts(nodes, num_states, phrases.boosts, token_ids)
         self._gains = self._potentials + completed
 
@@ -135,9 +134,9 @@ def _sum_boosts(
     head_starts = _HEAD_START * boosts[:, None] * positions / tf.maximum(lengths, 1.0)
     parts = tf.where(is_token & ~is_end, head_starts, 0.0)
     wholes = tf.where(is_end, boosts[:, None], 0.0)
+    states = tf.reshape(nodes.by_token, [-1])
     own_parts, own_wholes = (
-        _highest(tf.reshape(values, [-1]), tf.reshape(nodes.by_token, [-1]), num_states)
-        for values in (parts, wholes)
+        _highest(tf.reshape(values, [-1]), states, num_states) for values in (parts, wholes)
     )
     potentials = _highest(tf.gather(own_parts, nodes.link_targets), nodes.link_states, num_states)
     completed = tf.math.unsorted_segment_sum(

@@ -42,7 +42,7 @@ class Hotword:
 
     def __str__(self) -> str:
         """Returns the hotword in the form that the SavedModel reads."""
-        # Earlier exports read a final digit as the boost, so a boost is added if the last syllable is one.
+        # Earlier exports read a final digit as the boost, so a boost must follow a syllable that is a digit.
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
         boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])
@@ -59,19 +59,17 @@ def read_for(version_dir: str, token_type: str, flags) -> list[str]:
         unknown = find_unknown(hotwords, tokens, token_type)
         if unknown:
             examples = errors.list_examples(list(map(str, unknown)))
-            counts = f"{len(unknown)} of {len(hotwords)} hotwords"
-            problem = "are ignored, because the acoustic model lacks one of their syllables"
-            print(f"warning: {counts} {problem}: {examples}", file=sys.stderr, flush=True)
+            ignored = f"{len(unknown)} of {len(hotwords)} hotwords are ignored"
+            reason = "because the acoustic model lacks one of their syllables"
+            print(f"warning: {ignored}, {reason}: {examples}", file=sys.stderr, flush=True)
     return [str(hotword) for hotword in hotwords]
 
 
 def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
     """Returns the hotwords in `words` and, unless `path` is None, in the file; one for each pronunciation.
 
-    Empty lines in the file, and lines that start with #, are skipped.
-
-    Raises:
-        errors.UserError: the file cannot be read, or a hotword is malformed; the message says where.
+    Empty lines in the file, and lines that start with #, are skipped. Raises errors.UserError if the file
+    cannot be read, or if a hotword is malformed; the message says where.
     """
     hotwords = read_words(words, "--hotwords")
     if path is not None:
@@ -83,10 +81,9 @@ def read(words: Sequence[str], path: Optional[str]) -> list[Hotword]:
 
 
 def read_words(texts: Sequence[str], source: str) -> list[Hotword]:
-    """Returns the hotwords in texts, one for each pronunciation; error messages start with `source`.
+    """Returns the hotwords in texts, one for each pronunciation.
 
-    Raises:
-        errors.UserError: a hotword is malformed.
+    Raises errors.UserError if a hotword is malformed; the message starts with `source`.
     """
     words = [word for text in texts for word in split(text) or [text]]
     return [
@@ -123,7 +120,7 @@ def _parse(line: str, where: str) -> list[Hotword]:
 
 
 def _read_pinyin(text: str) -> list[tuple[str, ...]]:
-    """Returns the dictionary's pinyin and, if 一 or 不 has tone sandhi in it, the pinyin without sandhi."""
+    """Returns the pinyin from the dictionary and, if 一 or 不 has tone sandhi, also the pinyin without it."""
     from tfrecord_builder.labels import pinyin  # takes most of a second to import
 
     reading = tuple(pinyin.PinyinReader().read(text))

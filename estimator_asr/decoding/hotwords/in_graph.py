@@ -70,15 +70,8 @@ def write(hotwords: Hotwords, written: sequences.Sequences, token_ids: tf.Tensor
     """Writes the characters of each hotword into transcripts wherever its tokens were recognised.
 
     A transcript's characters that differ from the hotword's are kept if their log odds exceed the hotword's
-    boost by more than 6.
-
-    Args:
-        hotwords: parsed hotwords.
-        written: transcripts, one character per token.
-        token_ids: recognised tokens, int32 [rows, max_tokens].
-
-    Returns:
-        The transcripts, including the hotwords.
+    boost by more than 6. `written` has one character per token; token_ids, int32 [rows, max_tokens], are the
+    recognised tokens.
     """
     length = tf.shape(token_ids)[1]
     strings, probs = written.strings[:, :length], written.probs[:, :length]
@@ -111,14 +104,13 @@ def _check(hotwords, characters, syllables) -> tf.Operation:
     is_wrong = (counts[1] > 0) & tf.not_equal(*counts)
     columns = (hotwords, *map(tf.strings.as_string, counts))
     first = [tf.boolean_mask(column, is_wrong)[:1] for column in columns]  # the first invalid hotword
-    got = ["hotwords: ", first[0], " has ", first[1], " characters and ", first[2], " syllables"]
-    expected = ", expected one syllable for each character; fix it"
-    message = tf.strings.join(["E_HOTWORD_SYLLABLES: ", *got, expected])
+    got = ["E_HOTWORD_SYLLABLES: hotwords: ", first[0], " has ", first[1], " characters and ", first[2]]
+    message = tf.strings.join([*got, " syllables, expected one syllable for each character; fix it"])
     return tf.debugging.Assert(tf.logical_not(tf.reduce_any(is_wrong)), [message])
 
 
 def _choose_syllables(characters: tf.RaggedTensor, syllables: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns each hotword's syllables or, if there are none, its hanzi's readings; letters are capitals."""
+    """Returns each hotword's syllables or, if it has none, its hanzi's readings; letters are upper case."""
     hanzi = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(*_read_hanzi()), "")
     capitals, looked_up = tf.strings.upper(characters.flat_values), hanzi.lookup(characters.flat_values)
     looked_up = tf.where(tf.equal(looked_up, ""), capitals, looked_up)

@@ -40,7 +40,6 @@ _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
 _OTHER_UNKNOWN = b"<UNK>"  # a variant of <unk> that KenLM also accepts
 # Matches a line that has nothing between two tabs, or a back-off weight where its only word should be.
 _NO_WORD = re.compile(rb"\t *\t|^\S+ +(-\d[\d.e-]*|\d+\.\d+)$")
-_LOG_ZERO = -99.0
 _ADVICE = "copy or write the file again"
 
 
@@ -193,7 +192,7 @@ def _parse_number(text: bytes) -> float:
     except ValueError:
         number = np.nan
     if number == -np.inf:
-        return _LOG_ZERO
+        return model.ZERO_LOG10
     if not np.isfinite(number):
         raise ValueError(f"{_quote(text)} is not a finite number")
     return number

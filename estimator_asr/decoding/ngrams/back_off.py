@@ -43,16 +43,14 @@ def compile_model(
     word_ids = _find_words(ngram_model, tokens, path)
     graph = _StateGraph(ngram_model, set(word_ids.tolist()))
     has_word = word_ids >= 0
-    unigrams = ngram_model.orders[0]
+    unigrams = np.where(has_word, ngram_model.orders[0].log_probs[word_ids], UNKNOWN_LOG_PROB)
     keys, log_probs, next_states = _make_entries(graph, word_ids)
     return back_off_arrays.BackOffArrays(
         order=ngram_model.order,
         keys=keys,
         log_probs=log_probs.astype(np.float32),
         next_states=next_states.astype(np.int32),
-        unigram_log_probs=np.where(has_word, unigrams.log_probs[word_ids], UNKNOWN_LOG_PROB).astype(
-            np.float32
-        ),
+        unigram_log_probs=unigrams.astype(np.float32),
         unigram_states=np.where(has_word, graph.find_states(word_ids[:, None]), 0).astype(np.int32),
         back_off_weights=graph.back_off_weights.astype(np.float32),
         back_off_states=graph.back_off_states.astype(np.int32),
@@ -73,7 +71,7 @@ class _StateGraph:
         self._model, self._index = ngram_model, model.Index(ngram_model)
         self._start, self._end = (ngram_model.words.index(mark) for mark in (model.START, model.END))
         self._allowed = np.isin(np.arange(len(ngram_model.words)), list(words - {self._start, self._end}))
-        self._states = self._number_states()  # each n-gram's state, or -1 if it is none; one array per order
+        self._states = self._number_states()  # one array per order, -1 if an n-gram is not a state
         weights, parents = [np.zeros(1)], [np.zeros(1, np.int64)]
         for ngrams, numbers in zip(ngram_model.orders, self._states):
             weights.append(ngrams.back_offs[numbers >= 0])
@@ -117,8 +115,7 @@ class _StateGraph:
             extended = np.zeros(len(ngrams.words), bool)
             extended[self._index.find(longer.words[self._may_extend(longer.words), :-1])] = True
             chosen = self._may_be_context(ngrams.words) & (extended | (ngrams.back_offs != 0))
-            numbers = np.where(chosen, count - 1 + np.cumsum(chosen), -1)
-            numbered.append(numbers)
+            numbered.append(np.where(chosen, count - 1 + np.cumsum(chosen), -1))
             count += int(np.sum(chosen))
         return numbered
 

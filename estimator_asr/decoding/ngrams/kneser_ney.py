@@ -1,6 +1,6 @@
 """Counts n-grams, and estimates models with interpolated modified Kneser-Ney smoothing.
 
-The method is that of Chen and Goodman (1999), "An empirical study of smoothing techniques for language
+The method is described by Chen and Goodman (1999), "An empirical study of smoothing techniques for language
 modeling", section 3. Pruning and special cases follow Heafield et al. (2013), "Scalable modified Kneser-Ney
 language model estimation" (KenLM's lmplz): 1-grams are interpolated with the uniform distribution over all
 words except <s>; pruned n-grams still count in the statistics, and their probability is added to the
@@ -56,14 +56,10 @@ def encode(sentences: Iterable[Sequence[str]]) -> Text:
         stream.append(_END_ID)
     if len(ids) == len(_RESERVED) and ids[model.UNKNOWN] not in stream:
         raise errors.UserError("text: all sentences are empty; pass text with words")
-    return _sort(list(ids), np.array(stream, np.int64))
-
-
-def _sort(words, stream):
-    order = [*range(len(_RESERVED)), *sorted(range(len(_RESERVED), len(words)), key=words.__getitem__)]
+    words = (*_RESERVED, *sorted(list(ids)[len(_RESERVED) :]))
     new_ids = np.empty(len(words), np.int64)
-    new_ids[order] = np.arange(len(words))
-    return Text(tuple(words[index] for index in order), new_ids[stream])
+    new_ids[[ids[word] for word in words]] = np.arange(len(words))
+    return Text(words, new_ids[np.array(stream, np.int64)])
 
 
 def count(text: Text, order: int) -> list[Counts]:
@@ -125,11 +121,9 @@ def estimate(text: Text, order: int, prune: Sequence[int] = ()) -> Estimate:
     estimated = [find_discounts(numbers) for numbers in adjusted]
     discounts = [values or FALLBACK_DISCOUNTS for values in estimated]
     unpruned = zip(_interpolate(counts, adjusted, is_kept, discounts), is_kept)
-    orders = [
-        model.Ngrams(*(array[keeps] for array in ngrams)) for ngrams, keeps in unpruned if np.any(keeps)
-    ]
+    kept = ([array[keeps] for array in ngrams] for ngrams, keeps in unpruned if np.any(keeps))
     return Estimate(
-        model.NgramModel(text.words, tuple(orders)),
+        model.NgramModel(text.words, tuple(model.Ngrams(*columns) for columns in kept)),
         tuple(len(ngrams.words) for ngrams in counts),
         tuple(discounts),
         tuple(values is None for values in estimated),
@@ -151,7 +145,7 @@ def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
 
 
 def _adjust(counts) -> list[np.ndarray]:
-    """Returns adjusted counts: the number of distinct words before an n-gram; its count in the highest order.
+    """Returns adjusted counts: the number of distinct words before each n-gram; in the last order, its count.
 
     No word precedes <s>, so the counts of n-grams that start with <s> are not adjusted.
     """

@@ -125,10 +125,10 @@ def log_softmax(candidates: ScoredPairs) -> tf.Tensor:
 
 
 def _sum(candidates, values):
-    """Returns the sum of `values`, [num_pairs], at each position, [batch x length]; without pairs, 0."""
+    """Returns the sum of `values`, [num_pairs], at each position, [batch x length]; 0 if it has no pairs."""
     return tf.math.unsorted_segment_sum(values, candidates.positions, tf.reduce_prod(candidates.shape))
 
 
 def _max(candidates, values):
-    """Finds the maximum of `values` at each position, [batch x length]; without pairs, the lowest number."""
+    """Returns the maximum of `values` at each position, or the lowest number if it has no pairs."""
     return tf.math.unsorted_segment_max(values, candidates.positions, tf.reduce_prod(candidates.shape))

@@ -66,9 +66,8 @@ def _list_best(candidates, count) -> _Lattice:
 
     def place(values, missing):
         empty = tf.fill([rows * count], tf.cast(missing, values.dtype))
-        return tf.reshape(
-            tf.tensor_scatter_nd_update(empty, places[:, None], tf.gather(values, order)), shape
-        )
+        filled = tf.tensor_scatter_nd_update(empty, places[:, None], tf.gather(values, order))
+        return tf.reshape(filled, shape)
 
     return _Lattice(place(candidates.characters, 0), place(log_probs, _IMPOSSIBLE))
 

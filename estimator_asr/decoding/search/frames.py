@@ -1,4 +1,4 @@
-"""Selects the frames for beam search (those in which a blank is not almost certain) and their best tokens."""
+"""Selects frames for beam search (almost certain blanks are skipped) and their best tokens."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ class Alignment(NamedTuple):
     """The times of a batch's tokens, and how well the tokens explain the audio."""
 
     times: TokenTimes
-    # float32 [batch, max_tokens], at most 0: the log probability of the path minus that of the path without
-    # given tokens, summed over the frames from the previous token's end to the token's end; the last token's
-    # frames end with the utterance. Speech that the tokens leave out lowers the score of the token after it.
+    # float32 [batch, max_tokens], at most 0: the log probability of the aligned path minus that of the best
+    # path for any tokens, summed over the frames from the previous token's end to the token's end (for the
+    # last token, to the utterance's end). Speech without a token lowers the score of the token after it.
     scores: tf.Tensor
 
 
@@ -71,9 +71,9 @@ def _list_states(ids, num_tokens, blank_id):
 
 
 def _search(emissions, states, num_frames):
-    """Returns the moves (0 to 2 states) of the best path to each state, [num_frames, batch, num_states].
+    """Returns the moves (0 to 2 states) of the best path to each state, and the score of this path.
 
-    It also returns the score of this path, float32 [batch, num_states].
+    The moves are int32 [num_frames, batch, num_states], the scores float32 [batch, num_states].
     """
     # A path may skip a blank if the tokens on both sides differ.
     may_skip = tf.pad(tf.not_equal(states[:, 2:], states[:, :-2]), [[0, 0], [2, 0]])[:, : tf.shape(states)[1]]

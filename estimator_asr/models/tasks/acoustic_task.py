@@ -188,7 +188,7 @@ class Acoustic(task.Task):
         return search_scorers
 
     def rate_of(self, variable: str) -> float:
-        """Returns the rate's factor, smaller in lower blocks (Howard and Ruder, 2018, section 3.2)."""
+        """Returns a learning rate factor, smaller for lower blocks (Howard and Ruder, 2018, section 3.2)."""
         if not variable.startswith(f"{_PRETRAINED}/"):
             return 1.0
         block = re.search(r"/block_(\d+)/", variable)

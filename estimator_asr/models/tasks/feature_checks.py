@@ -13,7 +13,7 @@ from tfrecord_builder.audio import frontend, pretrained_encoder
 def check_features(
     name: str, applied: Optional[pretrained_encoder.Applied], features: frontend.FrontendConfig
 ) -> None:
-    """Raises UserError if the data or weights belong to another encoder, or the data are plain waveforms."""
+    """Raises UserError if the data or weights are for another encoder, or if the data are waveforms."""
     if applied and applied.encoder.family != name:
         family = applied.encoder.family
         kind = "the data contain outputs" if features.encoder else "--warm_start_from has weights"
@@ -33,8 +33,8 @@ def check_chunks(
         names = [name for name, encoder in acoustic.ENCODERS.items() if encoder.can_stream]
         raise errors.UserError(
             f"train: --encoder is {chosen.encoder}, but --chunk_frames={chosen.chunk_frames} needs "
-            f"{' or '.join(names)}, because {chosen.encoder} needs whole recordings; leave "
-            "out --chunk_frames (serve returns interim results with any model)"
+            f"{' or '.join(names)}, because {chosen.encoder} needs whole recordings; leave out "
+            "--chunk_frames (serve returns interim results with any model)"
         )
     if chosen.chunk_frames and features.frontend in frontend.PRETRAINED_MEL_BINS:
         raise errors.UserError(

@@ -84,9 +84,8 @@ class Language(task.Task):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Scores the characters `ids` (int32 [batch, length]) in the same way as decode scores its results.
 
-        Returns:
-            Scores, float32 [batch], and the probability of each character, float32 [batch, length]. If a
-            character is not among its token's candidates, its log probability is _NO_CANDIDATE.
+        Returns scores, float32 [batch], and the probability of each character, float32 [batch, length]. If a
+        character is not among its token's candidates, its log probability is _NO_CANDIDATE.
         """
         num_tokens, scorer = features["num_tokens"], self._ngram_scorer()
         losses, weights = candidates.cross_entropy(outputs, ids)

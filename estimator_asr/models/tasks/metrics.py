@@ -54,7 +54,7 @@ class Losses(NamedTuple):
 
 
 def edit_ratio(ids: tf.Tensor, num_ids: tf.Tensor, references: tf.Tensor, num_references: tf.Tensor) -> Ratio:
-    """Returns the number of edits per reference label in a batch, counted in the same way as for texts.
+    """Returns the error rate of a batch: the number of edits per reference label.
 
     Ids and references are int32 [batch, max_ids]; positions at or beyond num_ids and num_references, int32
     [batch], are ignored. An unknown id in a reference stands for any text outside the vocabulary, so it

@@ -36,7 +36,7 @@ class Forward(NamedTuple):
 
 
 class Recognition(NamedTuple):
-    """Hypotheses for a batch. Fields with a default value are set by only one of the tasks.
+    """Hypotheses for a batch. Not all tasks set the fields that have a default value.
 
     `attention` holds the weights with which labels attend to frames in the decoder's last block, averaged
     over the heads; it is None if there are no labels or no decoder.
