@@ -1,7 +1,5 @@
 """Training and evaluating a punctuation model, and the data that it and the other models refuse."""
 
-from __future__ import annotations
-
 import csv
 import json
 import pathlib

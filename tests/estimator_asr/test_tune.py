@@ -1,6 +1,4 @@
-"""tune finds settings that make no more errors, saves them, and evaluate and export use them."""
-
-from __future__ import annotations
+"""tune finds and saves settings that do not increase the errors; evaluate and export use these settings."""
 
 import json
 import re
@@ -22,7 +20,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import dataset_info
 
 TUNE_AGAIN = "; restore it from a copy, or remove decoding.json and run python -m estimator_asr.tune again"
-# "ni3 hao3 ma5" is likely, all else is not.
+# "ni3 hao3 ma5" is probable, and all other sentences are improbable.
 ARPA = """\\data\\
 ngram 1=8
 ngram 2=4
@@ -81,7 +79,7 @@ def evaluate_errors(tiny_export, model_dir, output_dir, **settings):
 
 @pytest.mark.long
 def test_the_tuned_settings_are_saved_and_used_by_evaluate(tiny_export, model_dir, ngram, tmp_path):
-    """The counts of tune are those of evaluate, and its settings are the ones with the fewest errors."""
+    """tune counts the same errors as evaluate, and saves the settings with the fewest errors."""
     before = evaluate_errors(tiny_export, model_dir, tmp_path / "before")
     found = tune.tune(make_config(tiny_export, model_dir, ngram=ngram))
     names = [step.name for step in found.steps]
@@ -97,7 +95,7 @@ def test_the_tuned_settings_are_saved_and_used_by_evaluate(tiny_export, model_di
 
 
 def save(model_dir, arpa=None, **settings):
-    """Saves a decoding as tune does; returns the directory opened again."""
+    """Saves decoding settings as tune does; returns the model directory, opened again."""
     model = model_directory.open_model_directory(str(model_dir))
     ngram = arpa and tune.read_ngram(arpa, model)
     decoding_files.save(str(model_dir), decoding_files.Decoding(config.DecodeConfig(**settings), ngram))
@@ -157,7 +155,7 @@ def test_the_printed_calibration_error_is_cross_validated(tiny_export, model_dir
 
 @pytest.mark.long
 def test_max_utterances_limits_a_large_split(tiny_export):
-    """About half of the eight, the same each time."""
+    """About half of the eight utterances are chosen, and always the same ones."""
     trained = trained_model.open_trained_model(tiny_export.acoustic_dir)
     infos = dataset_info.load_all([tiny_export.data_dir])
     source = splits.read_split(infos, [tiny_export.data_dir], "test", task_spec.ACOUSTIC)
@@ -173,7 +171,7 @@ def test_max_utterances_limits_a_large_split(tiny_export):
     assert halves[0] == halves[1] and set(halves[0]) <= set(whole)
 
 
-def test_no_utterance_is_chosen(tiny_export, monkeypatch):
+def test_max_utterances_that_selects_no_utterance_is_refused(tiny_export, monkeypatch):
     monkeypatch.setattr(input_fn.zlib, "crc32", lambda name: 2**32 - 1)
     with pytest.raises(errors.UserError) as refused:
         tune.tune(make_config(tiny_export, tiny_export.acoustic_dir, max_utterances=1))
@@ -198,46 +196,41 @@ def test_a_copy_replaces_what_the_target_had(model_dir, ngram, tmp_path):
     assert not [*other.glob("ngram*"), *other.glob("decoding*")]
 
 
+class Bench:
+    """Recognises nothing with any settings, and records the settings and whether the language model ran."""
+
+    untuned = config.DecodeConfig
+
+    def __init__(self, language):
+        self.language, self.trials = language, []
+
+    def run(self, settings, with_language):
+        self.trials.append((settings, with_language))
+        return []
+
+
 def test_among_equal_settings_the_first_is_chosen():
-    """A search over a bench that hears the same whatever the settings: nothing is better than the start."""
-
-    class Bench:
-        language = None
-        untuned = config.DecodeConfig
-
-        def run(self, settings, with_language):
-            tried.append(settings)
-            return []
-
-    tried = []
-    found = search.Search(Bench(), (utterances.TOKEN_ERROR_RATE,), True, False).run()
-    *trials, last = tried
-    # None twice: greedy, the start, two weights of the n-gram model.
+    bench = Bench(language=None)
+    found = search.Search(bench, (utterances.TOKEN_ERROR_RATE,), True, False).run()
+    *trials, last = (settings for settings, _ in bench.trials)
+    # Greedy search, the first settings and two n-gram weights are each tried once.
     assert len(set(trials)) == len(trials) == 4
-    assert last == found.steps[-1].settings  # again, for its confidences
+    assert last == found.steps[-1].settings  # the last run computes the confidences
     assert found.steps[-1].settings.ngram_weight == 0.0
     assert found.steps[-1].errors == {utterances.TOKEN_ERROR_RATE: 0}
 
 
-def test_the_language_model_does_not_run_while_tokens_are_chosen():
-    class Bench:
-        language = "a model"
-        untuned = config.DecodeConfig
-
-        def run(self, settings, with_language):
-            tried.append((settings.ngram_weight, settings.language_weight, with_language))
-            return []
-
-    tried = []
-    search.Search(Bench(), (utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE), True, False).run()
-    assert tried == [
-        *((0.0, 0.0, True), (0.0, 0.0, True)),  # greedy, and beam search
+def test_the_language_model_does_not_run_while_the_token_settings_are_chosen():
+    bench = Bench(language="a model")
+    search.Search(bench, (utterances.TOKEN_ERROR_RATE, utterances.CHARACTER_ERROR_RATE), True, False).run()
+    assert [(each.ngram_weight, each.language_weight, has_run) for each, has_run in bench.trials] == [
+        *((0.0, 0.0, True), (0.0, 0.0, True)),  # greedy search, beam search
         *((0.0, 0.0, False), (0.4, 0.0, False), (1.0, 0.0, False)),
-        *((0.0, 0.3, True), (0.0, 0.0, True)),  # the weight of the language model; again, for confidences
+        *((0.0, 0.3, True), (0.0, 0.0, True)),  # a language model weight; the last run, for the confidences
     ]
 
 
-# The commoner character of hao3.
+# Its only character is the more frequent one of the two that hao3 can be.
 CHARACTER_ARPA = """\\data\\
 ngram 1=4
 
@@ -253,7 +246,7 @@ ngram 1=4
 
 @pytest.mark.long
 def test_a_language_model_alone(tiny_export, tmp_path, capsys):
-    """This model writes 郝, whatever the sentence is, until the n-gram model corrects it; evaluate agrees."""
+    """The model writes 郝 for hao3 until the n-gram model corrects it; evaluate counts the same errors."""
     model_dir = tiny_models.make_language_model(str(tmp_path / "lm"), seed=3).path
     (tmp_path / "characters.arpa").write_text(CHARACTER_ARPA.format("好"), encoding="utf-8")
     data_dir, ngram = (tiny_export.data_dir,), str(tmp_path / "characters.arpa")
@@ -278,22 +271,39 @@ def test_settings_that_are_not_tuned_are_kept(tiny_export, model_dir):
     assert settings.language_weight == 0.0
 
 
-def test_a_language_model_alone_needs_an_ngram_model():
-    with pytest.raises(errors.UserError) as refused:
-        tune.TuneConfig(language_model_dir="LM", data_dir=("DATA",))
-    assert str(refused.value) == (
-        "tune: --language_model_dir without --acoustic_model_dir needs --ngram, an ARPA file of characters; "
-        "create such a file with python -m estimator_asr.train_ngram --unit=character"
-    )
+NEEDS_NGRAM = (
+    "tune: --language_model_dir without --acoustic_model_dir needs --ngram, an ARPA file of characters; "
+    "create such a file with python -m estimator_asr.train_ngram --unit=character"
+)
+NO_MODEL = (
+    "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the directory of the model to "
+    "tune"
+)
+WHISPER_NEEDS = (
+    "tune: --whisper_decoder needs both --acoustic_model_dir and --language_model_dir, because the decoder "
+    "outputs the language model's characters; pass both"
+)
+PUNCTUATION_NEEDS = (
+    "tune: --punctuation_model_dir needs --acoustic_model_dir (and --language_model_dir, if the transcripts "
+    "come from a language model), without --ngram and --whisper_decoder"
+)
 
 
-def test_a_model_to_tune_is_needed():
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"language_model_dir": "LM"}, NEEDS_NGRAM),
+        ({}, NO_MODEL),
+        ({"whisper_decoder": "W", "language_model_dir": "LM", "ngram": "n.arpa"}, WHISPER_NEEDS),
+        ({"whisper_decoder": "W", "acoustic_model_dir": "AM", "ngram": "n.arpa"}, WHISPER_NEEDS),
+        ({"punctuation_model_dir": "PM", "language_model_dir": "LM"}, PUNCTUATION_NEEDS),
+        ({"punctuation_model_dir": "PM", "acoustic_model_dir": "AM", "ngram": "n.arpa"}, PUNCTUATION_NEEDS),
+    ],
+)
+def test_incompatible_flags_are_refused(settings, message):
     with pytest.raises(errors.UserError) as refused:
-        tune.TuneConfig(data_dir=("DATA",))
-    assert str(refused.value) == (
-        "tune: neither --acoustic_model_dir nor --language_model_dir is set; pass the directory of the "
-        "model to tune"
-    )
+        tune.TuneConfig(data_dir=("DATA",), **settings)
+    assert str(refused.value) == message
 
 
 def test_a_model_of_the_other_kind_is_refused(tiny_export):
@@ -390,7 +400,7 @@ def made_models(tmp_path_factory):
 
 @pytest.fixture
 def whisper_models(made_models, tmp_path):
-    """Model directories on a small Whisper, as published in am-whisper, and data of its features."""
+    """Model directories on top of a small Whisper, its published files in am-whisper, and data for it."""
     return shutil.copytree(made_models, tmp_path / "whisper")
 
 
@@ -401,7 +411,7 @@ def tune_whisper(path):
 
 @pytest.mark.long
 def test_an_export_with_whispers_decoder_makes_the_errors_that_tune_counted(whisper_models, monkeypatch):
-    """The errors of the last step are those of the export, with the decoder that tune has kept."""
+    """The export includes the decoder that tune saved, and makes the errors that tune counted last."""
     path = whisper_models
     found = tune_whisper(path)
     step = found.steps[-1]
@@ -425,9 +435,8 @@ def test_an_export_with_whispers_decoder_makes_the_errors_that_tune_counted(whis
     plain = export.export(
         export.ExportConfig(f"{path}/am", f"{path}/lm", export_dir=f"{path}/plain", whisper_decoder=False)
     )
-    tokens = export.export(
-        export.ExportConfig(f"{path}/am", None, export_dir=f"{path}/tokens")
-    )  # nothing to propose
+    # Without a language model, the decoder has no characters to propose.
+    tokens = export.export(export.ExportConfig(f"{path}/am", None, export_dir=f"{path}/tokens"))
     infos = [export_info.load(each) for each in (exported, plain, tokens)]
     assert [float(each.acoustic.decode["whisper_weight"]) > 0 for each in infos] == [True, False, False]
     sizes = [
@@ -444,15 +453,6 @@ def test_a_decoder_that_does_not_help_is_not_kept(whisper_models, monkeypatch):
     assert found.steps[-1].settings.whisper_weight == 0
     assert found.steps[-1].errors == found.steps[-2].errors
     assert not list((whisper_models / "am").glob("*.npz"))
-
-
-@pytest.mark.parametrize("missing", ["acoustic_model_dir", "language_model_dir"])
-def test_whispers_decoder_needs_both_models(missing):
-    settings = {"acoustic_model_dir": "AM", "language_model_dir": "LM", "ngram": "n.arpa", "data_dir": ("D",)}
-    with pytest.raises(
-        errors.UserError, match="--whisper_decoder needs both --acoustic_model_dir and --language"
-    ):
-        tune.TuneConfig(**{**settings, missing: None}, whisper_decoder="WHISPER")
 
 
 def keep_whisper(path, **changes):
@@ -539,15 +539,3 @@ def test_the_weight_of_pauses_is_saved_with_the_punctuation_model(tiny_export, t
         printed,
     )
     assert 0 <= float(f1s[1]) <= float(f1s[2]) <= 100
-
-
-@pytest.mark.parametrize(
-    "settings", [{"language_model_dir": "LM"}, {"acoustic_model_dir": "AM", "ngram": "tokens.arpa"}]
-)
-def test_pauses_are_tuned_with_the_other_models_as_they_are(settings):
-    with pytest.raises(
-        errors.UserError,
-        match="^tune: --punctuation_model_dir needs --acoustic_model_dir .and --language_model_dir, if the "
-        "transcripts come from a language model., without --ngram and --whisper_decoder$",
-    ):
-        tune.TuneConfig(punctuation_model_dir="PM", data_dir=("DATA",), **settings)

@@ -121,9 +121,9 @@ def estimate(text: Text, order: int, prune: Sequence[int] = ()) -> Estimate:
     estimated = [find_discounts(numbers) for numbers in adjusted]
     discounts = [values or FALLBACK_DISCOUNTS for values in estimated]
     unpruned = zip(_interpolate(counts, adjusted, is_kept, discounts), is_kept)
-    kept = ([array[keeps] for array in ngrams] for ngrams, keeps in unpruned if np.any(keeps))
+    columns = ([array[keeps] for array in ngrams] for ngrams, keeps in unpruned if np.any(keeps))
     return Estimate(
-        model.NgramModel(text.words, tuple(model.Ngrams(*columns) for columns in kept)),
+        model.NgramModel(text.words, tuple(model.Ngrams(*arrays) for arrays in columns)),
         tuple(len(ngrams.words) for ngrams in counts),
         tuple(discounts),
         tuple(values is None for values in estimated),

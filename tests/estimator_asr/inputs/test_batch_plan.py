@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import small_records
@@ -13,7 +11,7 @@ from tfrecord_builder.program import cpu
 
 
 def plan(source, config, bucketing, seed, start=input_progress.START, graph_seed=None, training=True):
-    """Position and records of the batches from `start` to the end of an epoch."""
+    """Returns (position, records) for each batch from `start` to the end of the epoch."""
     index = record_index.load(source, config)
     reader = record_index.RecordReader(source, index, config)
 
@@ -31,7 +29,7 @@ def name(record):
 
 
 def read(source, window, seed, graph_seed=None):
-    """Returns the utterance ids of an epoch in order, which batches of one utterance in one bucket keep."""
+    """Returns an epoch's utterance ids in order; batches of one utterance from one bucket keep the order."""
     alone = buckets.Bucketing((10,), (1,), source.num_utterances)
     config = config_lib.InputConfig(shuffle_records=window)
     return [name(record) for _, (record,) in plan(source, config, alone, seed, graph_seed=graph_seed)]
@@ -47,12 +45,7 @@ def read_former(source, config, bucketing, seed):
         return np.searchsorted(bucketing.bucket_ends, schema.count(record, source.spec.length_key))
 
     def with_bucket(record):
-        count = tf.numpy_function(
-            lambda record: schema.count(record, source.spec.length_key), [record], tf.int64
-        )
-        return tf.searchsorted(bucketing.bucket_ends, [tf.cast(count, tf.int32)], out_type=tf.int64)[
-            0
-        ], record
+        return tf.ensure_shape(tf.numpy_function(find_bucket, [record], tf.int64), []), record
 
     def build():
         sizes, count = tf.constant(bucketing.batch_sizes, tf.int64), len(source.shards)
@@ -99,7 +92,7 @@ def test_every_order_is_a_permutation_and_shards_are_mixed(tmp_path):
     orders = [read(source, 10, seed) for seed in (1, 2, 3)]
     assert all(sorted(ids) == [f"train{i:03d}" for i in range(40)] for ids in orders)
     assert len(set(map(tuple, orders))) == 3
-    for ids in orders:  # record i is in shard i % 4, its speaker S(i % 2): the first ten are of all
+    for ids in orders:  # record i is in shard i % 4: the first ten records come from all shards
         assert {int(name[-3:]) % 4 for name in ids[:10]} == {0, 1, 2, 3}
     assert read(source, 10, 1) == orders[0]
 
@@ -112,7 +105,7 @@ def test_the_seed_of_the_graph_which_an_estimator_sets_changes_nothing(tmp_path)
 @pytest.mark.parametrize("num_shards", [1, 5, 40])
 @pytest.mark.parametrize("seed", [None, 0, 3])
 def test_the_batches_are_those_of_earlier_versions(tmp_path, num_shards, seed):
-    """A run that an earlier version began continues in the middle of an epoch."""
+    """So a run that an earlier version started can continue in the middle of an epoch."""
     source = make_source(tmp_path, count=97, num_shards=num_shards)
     config = config_lib.InputConfig(batch_tokens=9, num_buckets=3, shuffle_records=11)
     bucketing = source.bucket(config)
@@ -139,7 +132,7 @@ def test_there_is_a_thread_per_core_within_bounds(monkeypatch, num_cores, num_th
 
 @pytest.mark.parametrize("num_cores", [1, 8])
 def test_the_order_does_not_depend_on_the_cores(tmp_path, monkeypatch, num_cores):
-    """Recorded with one reading thread; a run that continues must read the remaining part of its epoch."""
+    """The order was recorded with one reading thread; a resumed run must read the rest of its epoch."""
     monkeypatch.setattr(cpu, "count_cores", lambda: num_cores)
     source = make_source(tmp_path, count=23, num_shards=5)  # files of 5, 5, 5, 4 and 4 records
     numbers = [int(name[-3:]) for name in read(source, 4, 1)]

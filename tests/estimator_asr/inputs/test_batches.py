@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,7 +7,7 @@ from estimator_asr.inputs import batches
 
 
 def alternate(batch, num_frames, num_bins):
-    """1 and -1 in turn: over an even number of frames the mean, and so what is masked, is 0."""
+    """Returns frames of 1 and -1 in turn, so that their mean, which replaces masked values, is 0."""
     signs = np.where(np.arange(num_frames) % 2, -1, 1).astype(np.float32)
     return np.tile(signs[None, :, None], [batch, 1, num_bins])
 

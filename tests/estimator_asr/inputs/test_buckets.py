@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter
@@ -10,13 +8,13 @@ from estimator_asr.inputs import buckets
 
 
 def draw_lengths(num_utterances: int = 20_000) -> Counter:
-    """Lengths of read speech: log-normal, median 5.5 s, 2 to 16 s."""
+    """Returns a histogram of lengths as in read speech: log-normal, median 5.5 s, 2 to 16 s."""
     rng = random.Random(0)
     return Counter(min(max(round(rng.lognormvariate(6.3, 0.45)), 200), 1600) for _ in range(num_utterances))
 
 
 def simulate(length_counts, bucket_ends, batch_sizes, num_replicas: int) -> float:
-    """Returns frames of the rows that are utterances / frames that all replicas take the time for."""
+    """Returns the fraction of the replicas' time that is spent on utterances, not on waiting."""
     used = taken = 0
     begin = 0
     for end, size in zip(bucket_ends, batch_sizes):
@@ -25,7 +23,7 @@ def simulate(length_counts, bucket_ends, batch_sizes, num_replicas: int) -> floa
         while left > 0:
             rows = min(size, left)
             left -= rows
-            most = len(range(0, rows, num_replicas))  # of the first replica
+            most = len(range(0, rows, num_replicas))  # the first replica has the most rows
             used += rows * end
             taken += num_replicas * most * end
     return used / taken
@@ -58,17 +56,19 @@ def test_buckets_of_very_many_lengths_cover_the_longest():
 
 def test_batches_fill_the_budget_and_hold_at_least_one_utterance():
     counts = {1: 10, 2: 10, 9: 10, 10: 10}
-    # Up to 2: 20 utterances in batches of 8, so 3 with the small last one; up to 10: 20 alone.
+    # Bucket 2 has 20 utterances in batches of 8, 8 and 4; bucket 10 has 20 batches of one utterance.
     assert buckets.choose(counts, 2, budget=17) == buckets.Bucketing((2, 10), (8, 1), 23)
     assert buckets.choose(counts, 2, budget=5) == buckets.Bucketing((2, 10), (2, 1), 30)
 
 
 def test_batches_are_multiples_of_the_replicas_within_the_budget():
     counts = {1: 10, 2: 10, 9: 10, 10: 10}
-    # 8 of up to 2 tokens fit, and 1 of up to 10: for 3 replicas 6, so 4 batches for 20 utterances, and 1.
+    # Eight utterances of length 2 fit, rounded down to 6 for 3 replicas; of length 10, only one fits.
     assert buckets.choose(counts, 2, 17, num_replicas=3) == buckets.Bucketing((2, 10), (6, 1), 24)
     assert buckets.choose(counts, 2, 17, num_replicas=1) == buckets.choose(counts, 2, 17)
-    assert buckets.choose(counts, 2, 17, num_replicas=9) == buckets.choose(counts, 2, 17)  # 8 are not enough
+    assert buckets.choose(counts, 2, 17, num_replicas=9) == buckets.choose(
+        counts, 2, 17
+    )  # 8 is below 9 and not rounded
     assert buckets.choose(counts, 2, 600, num_replicas=8).batch_sizes == (20, 20)  # all in one batch
 
 

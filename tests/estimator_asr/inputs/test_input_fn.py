@@ -1,4 +1,4 @@
-from __future__ import annotations
+import zlib
 
 import numpy as np
 import pytest
@@ -6,10 +6,14 @@ import read_batches
 import small_records
 import tensorflow as tf
 
-from estimator_asr.experiment import task_spec
+from estimator_asr.experiment import config, task_spec
+from estimator_asr.inputs import batches as batches_lib
 from estimator_asr.inputs import input_fn, splits
+from tfrecord_builder.data import dataset_info
 
 NUM_UTTERANCES = 12
+MASKED = read_batches.MASKED
+every_model = pytest.mark.parametrize("model", ["acoustic", "language"])
 
 
 @pytest.fixture(scope="module")
@@ -18,26 +22,24 @@ def data(tmp_path_factory):
     return small_records.make_data(path), path
 
 
+def read_split(data, model="acoustic"):
+    return splits.read_split([data[0]], [data[1]], "train", task_spec.SPECS[model])
+
+
 def bucketing(data, model="acoustic", num_replicas=1):
-    source = splits.read_split([data[0]], [data[1]], "train", task_spec.SPECS[model])
-    return source.bucket(read_batches.SETTINGS, num_replicas)
+    return read_split(data, model).bucket(read_batches.SETTINGS, num_replicas)
 
 
-def read_whole(data, num_batches, model, num_replicas):
-    """Returns the batches planned for num_replicas, each unsharded, exactly as one replica would get them."""
-    info, path = data
-    source = splits.read_split([info], [path], "train", task_spec.SPECS[model])
-    planned = source.bucket(read_batches.MASKED, num_replicas)
-    batches = []
-    for index in range(num_batches):
-        position = divmod(index, planned.batches_per_epoch)
-        records = input_fn.read_batch(source, planned, read_batches.MASKED, position)
-        batches.append(input_fn.batch_of(records, source, read_batches.MASKED, position))
-    return batches
+def read_records(data, position, model="acoustic", num_replicas=1):
+    source = read_split(data, model)
+    return input_fn.read_batch(source, source.bucket(MASKED, num_replicas), MASKED, position)
 
 
-def steps_per_epoch(data, model="acoustic"):
-    return bucketing(data, model).batches_per_epoch
+def make_batch(records, data, position, model="acoustic", shard=batches_lib.WHOLE):
+    """Makes a batch from records alone, as a replica gets it in training."""
+    bins = data[0].frontend.num_bins if model == "acoustic" else None
+    source = splits.Split.of_records(task_spec.SPECS[model], bins, "float16")
+    return input_fn.batch_of(records, source, MASKED, position, shard)
 
 
 def identify(batches):
@@ -50,23 +52,22 @@ def identify(batches):
 
 
 def assert_equal(left, right):
-    assert len(left) == len(right)
-    for (features, _), (others, _) in zip(left, right):
-        for key, value in features.items():
-            np.testing.assert_array_equal(value, others[key])
+    """Compares dicts of arrays."""
+    assert sorted(left) == sorted(right)
+    for key, value in left.items():
+        np.testing.assert_array_equal(value, right[key])
 
 
-@pytest.mark.parametrize("model", ["acoustic", "language"])
+@every_model
 def test_evaluation_gives_each_utterance_once_in_the_batches_that_were_planned(data, model):
     batches = read_batches.read(data, training=False, model=model)
     names = [name.decode() for features, _ in batches for name in features["utterance_id"]]
     assert sorted(names) == [f"train{i:03d}" for i in range(NUM_UTTERANCES)]
-    assert len(batches) == steps_per_epoch(data, model)
+    assert len(batches) == bucketing(data, model).batches_per_epoch
 
 
 def test_features_and_labels_are_those_of_the_records(data):
-    records = small_records.make_records("train", 12)
-    by_name = {record.utterance_id: record for record in records}
+    by_name = {record.utterance_id: record for record in small_records.make_records("train", 12)}
     for features, labels in read_batches.read(data, training=False):
         assert sorted(labels) == ["num_tokens", "token_ids"]
         for row, name in enumerate(features["utterance_id"]):
@@ -79,14 +80,13 @@ def test_features_and_labels_are_those_of_the_records(data):
 
 
 def test_padding_is_zero(data):
-    padded = 0
-    for features, labels in read_batches.read(data, training=False):
+    batches = read_batches.read(data, training=False)
+    for features, labels in batches:
         for row, (frames, tokens) in enumerate(zip(features["num_frames"], features["num_tokens"])):
             assert not features["fbank"][row, frames:].any()
             assert not labels["token_ids"][row, tokens:].any()
-            padded += features["fbank"].shape[1] - frames
         assert features["fbank"].shape[1] == features["num_frames"].max()
-    assert padded > 0  # there was something to look at
+    assert any(len(set(features["num_frames"])) > 1 for features, _ in batches)
 
 
 def test_no_batch_exceeds_the_frame_budget(data):
@@ -95,38 +95,70 @@ def test_no_batch_exceeds_the_frame_budget(data):
 
 
 def test_epoch_e_of_seed_s_is_epoch_0_of_seed_s_plus_e(data):
-    steps = steps_per_epoch(data)
-    assert_equal(read_batches.read(data, 2 * steps, seed=3)[steps:], read_batches.read(data, steps, seed=4))
+    steps = bucketing(data).batches_per_epoch
+    second_epoch = read_batches.read(data, 2 * steps, seed=3)[steps:]
+    for (features, _), (others, _) in zip(second_epoch, read_batches.read(data, steps, seed=4), strict=True):
+        assert_equal(features, others)
 
 
 def test_the_seed_of_a_batch_has_its_epoch_and_index(data):
-    steps = steps_per_epoch(data)
+    steps = bucketing(data).batches_per_epoch
     seeds = [features["seed"].tolist() for features, _ in read_batches.read(data, steps + 2, seed=5)]
     assert seeds == [[5, index] for index in range(steps)] + [[6, 0], [6, 1]]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("model", ["acoustic", "language"])
-def test_replicas_take_turns_with_the_rows_of_one_batch(data, model):
-    for number in (2, 3):
-        whole = read_whole(data, 5, model, number)
-        parts = read_batches.read(
-            data, 5 * number, model=model, settings=read_batches.MASKED, num_replicas=number
-        )
-        for index, (features, labels) in enumerate(whole):
-            of_batch = parts[index * number : (index + 1) * number]
-            for row in range(len(features["num_tokens"])):
-                part, part_labels = of_batch[row % number]
-                for key in set(features) - {"seed"}:
-                    mine, theirs = features[key][row], part[key][row // number]
-                    shared = tuple(slice(min(pair)) for pair in zip(np.shape(mine), np.shape(theirs)))
-                    np.testing.assert_array_equal(mine[shared], theirs[shared])
-                assert part["seed"].tolist() == features["seed"].tolist()
-                assert sorted(part_labels) == sorted(labels)
+@every_model
+@pytest.mark.parametrize("num_replicas", [2, 3])
+def test_replicas_take_turns_with_the_rows_of_one_batch(data, model, num_replicas):
+    """Each replica's rows equal the rows of the whole batch, except for the amount of padding."""
+    options = {"model": model, "settings": MASKED, "num_replicas": num_replicas}
+    parts = read_batches.read(data, 5 * num_replicas, **options)
+    for index in range(5):
+        shards = parts[index * num_replicas : (index + 1) * num_replicas]
+        position = shards[0][0]["seed"]
+        records = read_records(data, position, model, num_replicas)
+        features, labels = make_batch(records, data, position, model)
+        for row in range(len(records)):
+            part, part_labels = shards[row % num_replicas]
+            for key in set(features) - {"seed"}:
+                mine, theirs = features[key][row], part[key][row // num_replicas]
+                shared = tuple(slice(min(pair)) for pair in zip(np.shape(mine), np.shape(theirs)))
+                np.testing.assert_array_equal(mine[shared], theirs[shared])
+            assert part["seed"].tolist() == features["seed"].tolist() == list(position)
+            assert sorted(part_labels) == sorted(labels)
+
+
+@pytest.mark.long
+@every_model
+def test_a_batch_is_reproduced_exactly_from_its_seed(data, model):
+    for batch in read_batches.read(data, 9, seed=2, model=model, settings=MASKED)[::4]:
+        position = batch[0]["seed"]
+        again = make_batch(read_records(data, position, model), data, position, model)
+        for left, right in zip(batch, again):
+            assert_equal(left, right)
+
+
+@pytest.mark.long
+def test_the_batch_of_a_replica_is_reproduced(data):
+    for number, (features, _) in enumerate(
+        read_batches.read(data, 6, seed=2, settings=MASKED, num_replicas=2)
+    ):
+        records = read_records(data, features["seed"], num_replicas=2)
+        shard = batches_lib.ReplicaRows(number % 2, 2)
+        assert_equal(features, make_batch(records, data, features["seed"], shard=shard)[0])
+
+
+@pytest.mark.long
+def test_read_batch_returns_records_in_the_order_of_the_rows(data):
+    ((features, _),) = read_batches.read(data, 1, seed=2)
+    examples = map(tf.train.Example.FromString, read_records(data, features["seed"]))
+    frames = [example.features.feature["num_frames"].int64_list.value[0] for example in examples]
+    assert frames == features["num_frames"].tolist()
 
 
 def test_a_replica_without_a_row_gets_one_of_length_zero(data):
-    parts = read_batches.read(data, 4 * steps_per_epoch(data), num_replicas=4)
+    parts = read_batches.read(data, 4 * bucketing(data).batches_per_epoch, num_replicas=4)
     assert {len(features["num_frames"]) for features, _ in parts} == {1}
     lengths = [features["num_frames"][0] for features, _ in parts]
     assert sum(length > 0 for length in lengths) == NUM_UTTERANCES and 0 in lengths
@@ -134,24 +166,20 @@ def test_a_replica_without_a_row_gets_one_of_length_zero(data):
 
 
 def test_a_machine_reads_the_parts_of_its_own_replicas(data):
-    info, path = data
-    source = splits.read_split([info], [path], "train", task_spec.ACOUSTIC)
-    build = input_fn.build_input_fn(source, read_batches.SETTINGS, training=True, num_replicas=4)
+    build = input_fn.build_input_fn(read_split(data), read_batches.SETTINGS, training=True, num_replicas=4)
     context = tf.distribute.InputContext(num_input_pipelines=2, input_pipeline_id=1, num_replicas_in_sync=4)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        features, _ = tf.compat.v1.data.make_one_shot_iterator(build(input_context=context)).get_next()
-        own = [session.run(features) for _ in range(6)]
+    own = input_fn.read_elements(lambda: build(input_context=context).take(6))
     parts = read_batches.read(data, 12, num_replicas=4)
-    wanted = [parts[i] for i in (2, 3, 6, 7, 10, 11)]
-    assert_equal([(features, None) for features in own], wanted)
+    for (features, _), index in zip(own, (2, 3, 6, 7, 10, 11), strict=True):
+        assert_equal(features, parts[index][0])
 
 
 @pytest.mark.long
 def test_spec_augment_is_for_training_only_and_can_be_switched_off(data):
     stored = set(identify(read_batches.read(data, training=False)))
     assert set(identify(read_batches.read(data, 6))) <= stored
-    assert not set(identify(read_batches.read(data, 6, settings=read_batches.MASKED))) <= stored
-    assert set(identify(read_batches.read(data, training=False, settings=read_batches.MASKED))) == stored
+    assert not set(identify(read_batches.read(data, 6, settings=MASKED))) <= stored
+    assert set(identify(read_batches.read(data, training=False, settings=MASKED))) == stored
 
 
 def test_training_batches_have_no_texts(data):
@@ -162,8 +190,7 @@ def test_training_batches_have_no_texts(data):
 
 def test_fixed_shapes_pad_frames_to_the_bucket_and_labels_to_16(data):
     plain, fixed = (
-        read_batches.read(data, training=False),
-        read_batches.read(data, training=False, fixed_shapes=True),
+        read_batches.read(data, training=False, fixed_shapes=fixed_shapes) for fixed_shapes in (False, True)
     )
     ends = bucketing(data).bucket_ends
     for (features, _), (padded, labels) in zip(plain, fixed):
@@ -193,3 +220,31 @@ def test_fixed_shapes_of_text_are_those_of_the_bucket(data):
         for features, _ in read_batches.read(data, training=False, model="language", fixed_shapes=True)
     }
     assert shapes == set(bucketing(data, "language").bucket_ends)
+
+
+def test_elements_are_read_in_order_and_the_caller_keeps_its_graph(graph):
+    values = []
+    for element in input_fn.read_elements(lambda: tf.data.Dataset.range(3).map(lambda i: {"twice": 2 * i})):
+        assert tf.compat.v1.get_default_graph() is graph
+        values.append(int(element["twice"]))
+    assert values == [0, 2, 4]
+
+
+def read_sample(data_dir, max_utterances):
+    infos = dataset_info.load_all((data_dir,))
+    source = splits.read_split(infos, (data_dir,), "test", task_spec.ACOUSTIC)
+    return list(input_fn.read_sample(source, config.InputConfig(), max_utterances))
+
+
+def test_a_sample_has_the_utterances_with_low_hashes(tiny_export):
+    names = {
+        name for batch in read_sample(tiny_export.data_dir, 4) for name in batch["utterance_id"].tolist()
+    }
+    assert names == {f"u{i}".encode() for i in range(8) if zlib.crc32(f"u{i}".encode()) < 2**31}
+    assert 0 < len(names) < 8
+
+
+def test_all_features_in_a_row_of_a_sample_belong_to_one_utterance(tiny_export):
+    for batch in read_sample(tiny_export.data_dir, 8):
+        for name, text in zip(batch["utterance_id"], batch["transcript"]):
+            assert tiny_export.utterances[name.decode()][1] == text.decode()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import os
 
@@ -25,7 +23,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def read_bytes(monkeypatch):
-    """The number of bytes of each read of a record."""
+    """Records the number of bytes of each read."""
     counted, original = [], os.pread
 
     def pread(*arguments):
@@ -38,7 +36,7 @@ def read_bytes(monkeypatch):
 
 
 def read(source, num_batches, worker=0, num_workers=1, index=0, settings=SETTINGS):
-    """Features of the per-replica batches that a worker of one replica gets."""
+    """Returns the features of the per-replica batches that a worker with one replica gets."""
     start = input_progress.InputPosition(0, index)
     options = dict(training=True, seed=3, start=start, num_replicas=num_workers)
     build = input_fn.build_input_fn(source, settings, **options)
@@ -92,7 +90,7 @@ def test_the_index_of_text_counts_tokens(source):
     text = dataclasses.replace(source, spec=task_spec.LANGUAGE)
     lengths = record_index.load(text, SETTINGS).lengths
     assert lengths.tolist()[:16] == [1 + 8 * i % 3 for i in range(15)] + [2]  # utterance i is in shard i % 8
-    assert record_index.load(source, SETTINGS).lengths.min() >= 16  # beside it
+    assert record_index.load(source, SETTINGS).lengths.min() >= 16  # the index of frames has its own files
 
 
 def test_text_of_copies_without_words_is_left_out_but_not_their_sound(tmp_path):
@@ -115,9 +113,7 @@ def test_text_of_copies_without_words_is_left_out_but_not_their_sound(tmp_path):
 
 def test_a_shard_is_indexed_once(source, monkeypatch):
     before = record_index.load(source, SETTINGS)
-    assert sorted(os.listdir(source.index_dir)) == sorted(
-        f"{each.sha256}.frames.npy" for each in source.shards
-    )
+    assert set(os.listdir(source.index_dir)) == {f"{shard.sha256}.frames.npy" for shard in source.shards}
     read_only_index(monkeypatch)
     for left, right in zip(before, record_index.load(source, SETTINGS)):
         np.testing.assert_array_equal(left, right)
@@ -127,7 +123,7 @@ def test_a_shard_is_indexed_once(source, monkeypatch):
 def test_a_file_that_is_not_the_index_of_a_shard_is_made_again(source, content):
     before = record_index.load(source, SETTINGS)
     paths = [os.path.join(source.index_dir, f"{each.sha256}.frames.npy") for each in source.shards[:2]]
-    if content == "other":  # of a shard of another size
+    if content == "other":  # the index of a shard with another size
         np.save(paths[0], np.ones([2, 15], np.int32))
     else:
         with open(paths[0], "wb") as file:
@@ -180,7 +176,7 @@ def test_the_rows_of_the_workers_are_the_batch_and_an_epoch_has_every_utterance_
 @pytest.mark.long
 def test_workers_resume_at_any_batch(source, num_workers):
     num_batches = source.bucket(SETTINGS, num_workers).batches_per_epoch
-    whole = read_all(source, num_batches + 1, num_workers)  # and the first one of the next epoch
+    whole = read_all(source, num_batches + 1, num_workers)  # the last batch belongs to the next epoch
     for index in (num_batches // 2, num_batches - 1):
         parts = [read(source, 2, worker, num_workers, index) for worker in range(num_workers)]
         assert [join(of_batch) for of_batch in zip(*parts)] == whole[index : index + 2]
@@ -206,7 +202,7 @@ def test_a_worker_reads_its_part_of_the_data(source, read_bytes, num_workers):
     for worker in range(num_workers):
         read_bytes.clear()
         read(source, num_batches, worker, num_workers, settings=settings)
-        # Of the next epoch up to 4 batches are ready and 2 are being made, which are read ahead.
+        # Up to 4 finished and 2 unfinished batches of the next epoch are read ahead.
         ahead = 6 * settings.batch_frames / source.total_length
         assert 0.9 < num_workers * sum(read_bytes) / total < 1.1 + ahead
 
@@ -243,7 +239,7 @@ def test_indexing_a_damaged_shard_raises_a_user_error(source):
         splits.explain_damage(["D"], "train"),
     ):
         read(source, 1)
-    assert len(os.listdir(source.index_dir)) == 5  # those before it are kept
+    assert len(os.listdir(source.index_dir)) == 5  # the indexes of the shards before it are kept
 
 
 @pytest.mark.long
@@ -254,7 +250,7 @@ def test_resuming_near_the_end_of_an_epoch_reads_only_the_remaining_records(sour
     read_only_index(monkeypatch)
     read_bytes.clear()
     read(source, 1, index=num_batches - 2)
-    assert num_batches > 30 and 0 < sum(read_bytes) < 0.25 * total  # with what is read ahead
+    assert num_batches > 30 and 0 < sum(read_bytes) < 0.25 * total  # includes batches that are read ahead
     read_bytes.clear()
     input_fn.read_batch(source, source.bucket(SETTINGS), SETTINGS, (3, num_batches - 2))
     assert 0 < sum(read_bytes) < 0.25 * total

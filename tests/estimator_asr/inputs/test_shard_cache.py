@@ -37,7 +37,7 @@ def cache_directory(tmp_path, monkeypatch):
 
 @pytest.fixture
 def downloads(monkeypatch):
-    """The names of the shards whose download has begun."""
+    """Records the names of the shards whose download has begun."""
     names, original = [], files.download
 
     def download(path, file):
@@ -72,7 +72,7 @@ def test_a_shard_is_downloaded_once(cache_directory, downloads):
     path = shard_cache.ShardCache().fetch(shard)
     assert path == str(cache_directory / f"{shard.sha256}.tfrecord") and read(path).startswith(b"a...")
     assert shard_cache.ShardCache().fetch(shard) == path and downloads == ["a"]
-    os.remove(path)  # as another process may
+    os.remove(path)  # another process may do this
     assert read(shard_cache.ShardCache().fetch(shard)).startswith(b"a...") and downloads == ["a", "a"]
     assert os.listdir(cache_directory) == [f"{shard.sha256}.tfrecord"]
 
@@ -195,7 +195,7 @@ def test_two_processes_download_a_shard_once(tmp_path, cache_directory):
 
 
 def make_source(tmp_path, num_shards, count=40):
-    """The same split on the disk and in the store."""
+    """Returns the same split on the disk and in the store."""
     path = str(tmp_path / "data")
     info = small_records.make_data(path, splits=[("train", count)], num_shards=num_shards)
     here = splits.read_split([info], [path], "train", task_spec.LANGUAGE)
@@ -208,7 +208,7 @@ def make_source(tmp_path, num_shards, count=40):
 
 
 def read_epoch(source, config, seed):
-    """Yields the tokens of each batch of an epoch of training, or without a seed of evaluation."""
+    """Yields the tokens of each batch in an epoch of training, or of evaluation if seed is None."""
     options = {"training": False} if seed is None else {"training": True, "seed": seed}
     batches = input_fn.build_input_fn(source, config, **options)()
     for features, _ in batches.take(source.bucket(config).batches_per_epoch).as_numpy_iterator():
@@ -274,7 +274,7 @@ def test_the_epochs_of_a_split_share_one_cache(tmp_path, cache_directory):
         assert sum(map(len, read_epoch(source, config_lib.InputConfig(), seed))) == 40
     assert len(os.listdir(cache_directory)) == 40
     bounded_directory.reserve(str(cache_directory / "none.incomplete"), 0, max_bytes=0)
-    # Of those that it holds, the last may be of the next epoch, and the same ones again.
+    # The cache may hold shards for the next epoch, and hold the same shard twice.
     assert 1 < len(os.listdir(cache_directory)) <= 1 + 2 + 4
 
 

@@ -28,7 +28,7 @@ class Clock:
 
 
 class Store:
-    """Answers each download with the next of `answers`: bytes, error code or None, seconds."""
+    """An object store; each download takes the next of `answers`: bytes, error code or None, seconds."""
 
     def __init__(self, clock):
         self._clock, self.answers = clock, []

@@ -1,12 +1,11 @@
 """The acoustic model as a whole: shapes, shared vectors and causality of its heads."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import graph_variables
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
 
 from estimator_asr.experiment import config as config_lib
@@ -14,44 +13,20 @@ from estimator_asr.models import acoustic
 from tfrecord_builder import errors
 
 NUM_BINS, NUM_CLASSES = 8, 6
-CONFIG = config_lib.AcousticConfig(
-    local_ctc_weight=0.3,
-    encoder_layers=1,
-    encoder_units=8,
-    encoder_inner_units=16,
-    attention_heads=2,
-    subsampling_channels=4,
-)
+CONFIG = dataclasses.replace(small_models.ACOUSTIC, local_ctc_weight=0.3, encoder_units=8)
 PARTS = np.float32([[0, 0, 0], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])
+VECTOR, MATRIX = (tf.int32, [None]), (tf.int32, [None, None])
 
 
-class Model:
-    """The model in its own graph, with its decoder."""
+def make_network(seed=None, config=CONFIG):
+    """Builds the model with its decoder; the inputs are fbank, num_frames, token_ids and num_tokens."""
 
-    def __init__(self, seed=None, token_parts=PARTS, config=CONFIG):
-        with tf.Graph().as_default():
-            tf.compat.v1.set_random_seed(1)
-            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
-            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
-            self.token_ids = tf.compat.v1.placeholder(tf.int32, [None, None])
-            self.num_tokens = tf.compat.v1.placeholder(tf.int32, [None])
-            self.outputs = acoustic.build(
-                config,
-                self.fbank,
-                self.num_frames,
-                num_classes=NUM_CLASSES,
-                token_parts=token_parts,
-                token_ids=self.token_ids,
-                num_tokens=self.num_tokens,
-                seed=seed,
-            )
-            self.names = [variable.op.name for variable in tf.compat.v1.global_variables()]
-            self.session = tf.compat.v1.Session()
-            self.session.run(tf.compat.v1.global_variables_initializer())
+    def build(fbank, num_frames, token_ids, num_tokens):
+        labels = {"token_ids": token_ids, "num_tokens": num_tokens, "token_parts": PARTS}
+        return acoustic.build(config, fbank, num_frames, num_classes=NUM_CLASSES, seed=seed, **labels)
 
-    def run(self, fetches, fbank, num_frames, token_ids, num_tokens):
-        feeds = {self.fbank: fbank, self.num_frames: num_frames}
-        return self.session.run(fetches, {**feeds, self.token_ids: token_ids, self.num_tokens: num_tokens})
+    fbank = tf.float32, [None, None, NUM_BINS]
+    return graph_variables.Network(build, fbank=fbank, num_frames=VECTOR, token_ids=MATRIX, num_tokens=VECTOR)
 
 
 def make_fbank(batch, num_frames):
@@ -59,8 +34,7 @@ def make_fbank(batch, num_frames):
 
 
 def test_shapes_of_both_heads():
-    model = Model()
-    outputs = model.run(model.outputs, make_fbank(2, 21), [21, 9], [[1, 2, 3], [4, 0, 0]], [3, 1])
+    outputs = make_network()(make_fbank(2, 21), [21, 9], [[1, 2, 3], [4, 0, 0]], [3, 1])
     assert outputs.ctc_logits.shape == (2, 6, NUM_CLASSES)
     assert outputs.num_frames.tolist() == [6, 3]
     assert outputs.decoder_logits.shape == (2, 4, NUM_CLASSES)
@@ -68,7 +42,7 @@ def test_shapes_of_both_heads():
 
 
 def test_no_decoder_without_labels_or_layers():
-    assert Model(config=dataclasses.replace(CONFIG, decoder_layers=0)).outputs.decoder_logits is None
+    assert make_network(config=dataclasses.replace(CONFIG, decoder_layers=0)).outputs.decoder_logits is None
     with tf.Graph().as_default():
         outputs = acoustic.build(CONFIG, tf.zeros([1, 9, 8]), tf.constant([9]), num_classes=6)
         assert outputs.decoder_logits is None and outputs.local_logits is None
@@ -77,63 +51,57 @@ def test_no_decoder_without_labels_or_layers():
 
 
 @pytest.mark.long
-def test_all_variables_live_under_acoustic_and_inference_needs_no_others():
-    names = set(Model().names)
-    assert all(name.startswith("acoustic/") for name in names)
-    assert set(Model(seed=[1, 2]).names) == names
+def test_all_variables_are_in_the_scope_acoustic_and_the_same_in_training():
+    served, trained = ({v.op.name for v in make_network(seed).variables} for seed in (None, [1, 2]))
+    assert all(name.startswith("acoustic/") for name in served)
+    assert trained == served
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("padding", [np.nan, np.inf])
 def test_padded_frames_and_labels_change_nothing(padding):
-    model = Model()
-    fbank = make_fbank(1, 21)
-    short = model.run(model.outputs, fbank, [21], [[1, 2]], [2])
+    run, fbank = make_network(), make_fbank(1, 21)
+    short = run(fbank, [21], [[1, 2]], [2])
     padded = np.full([2, 27, NUM_BINS], padding)
     padded[0, :21] = fbank[0]
-    long = model.run(model.outputs, padded, [21, 0], [[1, 2, 5, 5], [0, 0, 0, 0]], [2, 0])
+    long = run(padded, [21, 0], [[1, 2, 5, 5], [0, 0, 0, 0]], [2, 0])
     np.testing.assert_allclose(short.ctc_logits, long.ctc_logits[:1, :6], atol=1e-5)
     np.testing.assert_allclose(short.local_logits, long.local_logits[:1, :6], atol=1e-5)
     np.testing.assert_allclose(short.decoder_logits, long.decoder_logits[:1, :3], atol=1e-5)
-    assert all(np.isfinite(each).all() for each in tf.nest.flatten(long))
+    assert all(np.isfinite(values).all() for values in tf.nest.flatten(long))
 
 
-def test_decoder_sees_earlier_labels_alone():
-    model = Model()
+def test_the_decoder_sees_only_earlier_labels():
+    run = make_network()
     first, second = (
-        model.run(model.outputs.decoder_logits, make_fbank(1, 21), [21], [ids], [3])
-        for ids in ([1, 2, 3], [1, 4, 3])
+        run(make_fbank(1, 21), [21], [ids], [3]).decoder_logits for ids in ([1, 2, 3], [1, 4, 3])
     )
-    np.testing.assert_allclose(first[:, :2], second[:, :2], atol=1e-6)  # before and right after label 1
+    np.testing.assert_allclose(first[:, :2], second[:, :2], atol=1e-6)  # the changed label comes later
     assert np.abs(first[:, 2] - second[:, 2]).max() > 1e-4
 
 
 @pytest.mark.long
-def test_dropout_is_on_in_training_alone():
-    logits = []
-    for seed in (None, [1, 2], [1, 2], [1, 3]):
-        model = Model(seed)
-        logits.append(model.run(model.outputs.ctc_logits, make_fbank(1, 21), [21], [[1]], [1]))
+def test_dropout_is_used_only_in_training_and_depends_on_the_seed():
+    seeds = (None, [1, 2], [1, 2], [1, 3])
+    logits = [make_network(seed)(make_fbank(1, 21), [21], [[1]], [1]).ctc_logits for seed in seeds]
     assert np.abs(logits[0] - logits[1]).max() > 1e-4
-    np.testing.assert_array_equal(logits[1], logits[2])  # so a resumed training samples the same
+    np.testing.assert_array_equal(logits[1], logits[2])  # resumed training samples the same values
     assert np.abs(logits[1] - logits[3]).max() > 1e-4
 
 
-def test_level_of_the_recording_changes_nothing():
-    model = Model()
-    quiet, loud = (
-        model.run(model.outputs.ctc_logits, make_fbank(1, 21) + gain, [21], [[1]], [1]) for gain in (0.0, 4.0)
-    )
+def test_the_level_of_a_recording_changes_nothing():
+    run = make_network()
+    quiet, loud = (run(make_fbank(1, 21) + gain, [21], [[1]], [1]).ctc_logits for gain in (0.0, 4.0))
     np.testing.assert_allclose(quiet, loud, atol=1e-4)
 
 
-def test_class_vector_is_its_own_plus_those_of_its_parts():
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+def test_a_class_vector_is_the_sum_of_its_own_and_its_parts_vectors():
+    def build():
         vectors = acoustic.class_vectors(NUM_CLASSES, 4, PARTS)
-        session.run(tf.compat.v1.global_variables_initializer())
-        own, parts = session.run(tf.compat.v1.global_variables())
-        vectors = session.run(vectors)
-    # Two orders of adding three numbers differ by a rounding of the largest.
+        return vectors, *tf.compat.v1.global_variables()
+
+    vectors, own, parts = graph_variables.run(build)
+    # The rounding error of a sum of three numbers depends on their order.
     np.testing.assert_allclose(vectors[1], own[1] + parts[0] + parts[2], rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(vectors[-1], own[-1])  # the blank
 
@@ -147,15 +115,15 @@ def test_shift_right_starts_with_the_boundary_and_hides_padding():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"encoder_units": 10}, "--encoder_units is 10, expected a multiple of 4, the number of attention"),
+        ({"encoder_units": 10}, "units is 10, expected a multiple of 4, the number of attention"),
         (
             {"chunk_frames": 30},
-            "--chunk_frames is 30, expected a multiple of 4 from 16 to 64; use 32, or leave the flag out",
+            "is 30, expected a multiple of 4 from 16 to 64; use 32, or leave the flag out",
         ),
         ({"chunk_frames": 12}, "--chunk_frames is 12, expected a multiple of 4 from 16 to 64; use"),
         ({"chunk_frames": 68}, "--chunk_frames is 68, expected a multiple of 4 from 16 to 64; use"),
     ],
 )
-def test_config_refuses_what_cannot_be_built(values, message):
+def test_settings_that_cannot_be_built_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         config_lib.AcousticConfig(**values)

@@ -1,7 +1,5 @@
 """Attention and positions against values worked out by hand or by numpy."""
 
-from __future__ import annotations
-
 import graph_variables
 import numpy as np
 import pytest
@@ -62,7 +60,7 @@ def test_rotary_attention_alone_depends_on_the_order(session, rotary):
 
 
 def attend(queries, keys, values, mask, num_heads):
-    """Attention as the layers have it, of sequences that are already projected."""
+    """Attends from queries to keys and values that are already projected, as the layers do."""
     keys, values = layers.clear_padding(keys, mask), layers.clear_padding(values, mask)
     heads = (attention_lib.split_heads(each, 1, num_heads)[0] for each in (queries, keys, values))
     return attention_lib.attend(*heads, mask)[0]
@@ -87,7 +85,7 @@ def test_self_attention_under_a_causal_mask_does_not_see_the_future(session):
 
 
 def build_attention(attention, value):
-    """Outputs and gradients of an attention to rows whose last position is padding of one value."""
+    """Returns outputs and gradients of attention to rows whose last position is padding with `value`."""
     rows = np.float32(np.random.default_rng(1).normal(size=[2, 3, 4]))
     rows[:, 2] = value
     mask = tf.constant([[1.0, 1, 0], [1, 1, 0]])

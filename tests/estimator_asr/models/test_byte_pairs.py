@@ -1,6 +1,4 @@
-"""Byte pairs of characters against byte-pair encoding from single bytes, as it is defined."""
-
-from __future__ import annotations
+"""Byte-pair encoding that starts with characters, against the definition, which starts with bytes."""
 
 import numpy as np
 import pytest
@@ -30,7 +28,7 @@ def encode(spelling, texts):
 
 
 def merge_bytes(tokenizer, text):
-    """Merges all places of the pair of the lowest rank until there is none (Sennrich et al. 2016)."""
+    """Merges all occurrences of the lowest-ranked pair until no pair is left (Sennrich et al. 2016)."""
     tokens = [bytes([byte]) for byte in text.encode()]
     while pairs := [each for each in zip(tokens, tokens[1:]) if each in tokenizer.ranks]:
         best, merged = min(pairs, key=tokenizer.ranks.get), []

@@ -1,33 +1,25 @@
 """Every encoder: a quarter of the frames, and independence of padding."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 
+import graph_variables
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
 
-from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, encoders, layers, normalisation, streaming
 from tfrecord_builder.audio import pretrained_encoder
 
 NUM_BINS = 8
-CONFIG = config_lib.AcousticConfig(
-    encoder_layers=2,
-    encoder_units=8,
-    encoder_inner_units=16,
-    attention_heads=2,
-    subsampling_channels=4,
-    conv_kernel_size=5,
-    acoustic_dropout=0.0,
-    trainable_blocks=1,
-    pretrained=pretrained_encoder.Applied(
-        pretrained_encoder.PretrainedEncoder("whisper", NUM_BINS, 8, 16, heads=2, layers=3, sha256=""), (1, 2)
-    ),
+PRETRAINED = pretrained_encoder.PretrainedEncoder("whisper", NUM_BINS, 8, 16, heads=2, layers=3, sha256="")
+CONFIG = dataclasses.replace(
+    small_models.ACOUSTIC,
+    **{"encoder_layers": 2, "encoder_units": 8, "conv_kernel_size": 5, "acoustic_dropout": 0.0},
+    **{"trainable_blocks": 1, "pretrained": pretrained_encoder.Applied(PRETRAINED, (1, 2))},
 )
-# All families of pretrained encoders have one encoder on top of them.
+# The same encoder reads the outputs of all families of pretrained encoders, so one family is enough.
 every_encoder = pytest.mark.parametrize("name", sorted(set(acoustic.ENCODERS) - {"hubert", "wav2vec2"}))
 
 SEED = (1, 2)
@@ -37,29 +29,30 @@ class Model:
     """An encoder in its own graph, fed with lists of utterances [num_frames, NUM_BINS]."""
 
     def __init__(self, name, training=False):
-        with tf.Graph().as_default():
-            tf.compat.v1.set_random_seed(1)
-            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
-            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
-            config = dataclasses.replace(CONFIG, encoder=name)
-            self.encoding = acoustic.ENCODERS[name].build(
-                config, self.fbank, self.num_frames, SEED if training else None
-            )
+        config = dataclasses.replace(CONFIG, encoder=name)
+
+        def build(fbank, num_frames):
+            encoding = acoustic.ENCODERS[name].build(config, fbank, num_frames, SEED if training else None)
             self.updates = [v.assign_add(change) for v, change in normalisation.pending_updates()]
-            loss = tf.reduce_sum(self.encoding.outputs[:, :, 0] ** 2)
-            self.averages = [v for v in tf.compat.v1.global_variables() if not v.trainable]
             self.variables = tf.compat.v1.trainable_variables()
-            self.gradients = tf.gradients(loss, self.variables)
-            self.session = tf.compat.v1.Session()
-            self.session.run(tf.compat.v1.global_variables_initializer())
+            self.gradients = tf.gradients(tf.reduce_sum(encoding.outputs[:, :, 0] ** 2), self.variables)
+            return encoding
+
+        fbank, num_frames = (tf.float32, [None, None, NUM_BINS]), (tf.int32, [None])
+        self.network = graph_variables.Network(build, fbank=fbank, num_frames=num_frames)
+        self.encoding = self.network.outputs
 
     def run(self, fetches, utterances, num_padding=0, padding=np.nan):
-        longest = max(map(len, utterances)) + num_padding
-        fbank = np.full([len(utterances), longest, NUM_BINS], padding)
-        for row, utterance in zip(fbank, utterances):
-            row[: len(utterance)] = utterance
-        feeds = {self.fbank: fbank, self.num_frames: [len(utterance) for utterance in utterances]}
-        return self.session.run(fetches, feeds)
+        return self.network(*pad(utterances, num_padding, padding), fetches=fetches)
+
+
+def pad(utterances, num_padding=0, padding=np.nan):
+    """Returns a batch with num_padding frames after the longest utterance, and the numbers of frames."""
+    longest = max(map(len, utterances)) + num_padding
+    fbank = np.full([len(utterances), longest, NUM_BINS], padding)
+    for row, utterance in zip(fbank, utterances):
+        row[: len(utterance)] = utterance
+    return fbank, [len(utterance) for utterance in utterances]
 
 
 @functools.cache
@@ -115,36 +108,33 @@ def test_padding_changes_nothing_in_training_either(name, padding):
 
 
 def cast_kernels(getter, name, *args, kind, **kwargs):
-    """What is multiplied by sequences is made theirs, as mixed precision does; statistics stay float32."""
+    """Casts kernels and biases to the sequences' dtype, as mixed precision does; the rest stays float32."""
     variable = getter(name, *args, **kwargs)
     return tf.cast(variable, kind) if name.endswith(("kernel", "bias")) else variable
 
 
 @functools.cache
 def train_in(name, kind):
-    """Outputs and gradients of a batch with an empty row, as float32."""
-    utterances = make_utterances(21, 30, 0)
-    fbank = np.zeros([3, 32, NUM_BINS])
-    for row, utterance in zip(fbank, utterances):
-        row[: len(utterance)] = utterance
+    """Returns outputs and gradients for a batch with an empty row, as float32."""
+    fbank, num_frames = pad(make_utterances(21, 30, 0), num_padding=2, padding=0.0)
     config = dataclasses.replace(CONFIG, encoder=name, encoder_layers=1)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        tf.compat.v1.set_random_seed(1)
+
+    def build():
         with tf.compat.v1.variable_scope("", custom_getter=functools.partial(cast_kernels, kind=kind)):
-            build, num_frames = acoustic.ENCODERS[name].build, tf.constant([21, 30, 0])
-            outputs, *_ = build(config, tf.cast(fbank, kind), num_frames, SEED)
+            inputs = tf.cast(fbank, kind), tf.constant(num_frames)
+            outputs, *_ = acoustic.ENCODERS[name].build(config, *inputs, SEED)
         assert outputs.dtype == kind
         outputs = tf.cast(outputs, tf.float32)
         loss = 0.01 * tf.reduce_sum(outputs[:, :, 0] ** 2)
-        gradients = tf.gradients(loss, tf.compat.v1.trainable_variables())
-        session.run(tf.compat.v1.global_variables_initializer())
-        return session.run([outputs, *gradients])
+        return [outputs, *tf.gradients(loss, tf.compat.v1.trainable_variables())]
+
+    return graph_variables.run(build)
 
 
 @pytest.mark.long
 @every_encoder
 @pytest.mark.parametrize(("kind", "tolerance"), [(tf.float16, 0.02), (tf.bfloat16, 0.2)])
-def test_half_floats_with_an_empty_row_give_nearly_what_float32_gives(name, kind, tolerance):
+def test_half_floats_with_an_empty_row_give_nearly_the_outputs_of_float32(name, kind, tolerance):
     outputs, *gradients = train_in(name, kind)
     np.testing.assert_allclose(outputs, train_in(name, tf.float32)[0], atol=tolerance)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
@@ -152,12 +142,10 @@ def test_half_floats_with_an_empty_row_give_nearly_what_float32_gives(name, kind
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["conformer", "cnn"])
-def test_padding_feeds_no_batch_norm_average(name):
-    utterances = make_utterances(21, 30, 5)
-    averages = []
-    model = get_model(name, training=True)
+def test_padding_does_not_change_batch_norms_averages(name):
+    utterances, averages, model = make_utterances(21, 30, 5), [], get_model(name, training=True)
     for num_padding in (0, 9):
-        model.session.run([average.initializer for average in model.averages])
+        model.network.session.run([v.initializer for v in model.network.variables if not v.trainable])
         averages.append(model.run(model.updates, utterances, num_padding))
     assert averages[0]
     for expected, got in zip(*averages):
@@ -182,15 +170,12 @@ def test_different_utterances_get_different_vectors(name):
 
 
 def run_halve(num_frames):
-    """The outputs for 1, 10, 100, ..., of which `num_frames` are real, with a kernel of ones."""
+    """Returns the outputs for 1, 10, 100, ..., of which num_frames are real, with a kernel of ones."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        inputs = tf.constant([1.0, 10, 100, 1000, 10000], shape=[1, 5, 1, 1])
-        lengths = tf.constant([num_frames])
+        inputs, lengths = tf.reshape([1.0, 10, 100, 1000, 10000], [1, 5, 1, 1]), tf.constant([num_frames])
         span = streaming.Span(lengths, layers.sequence_mask(lengths, 5))
         outputs = encoders.halve(inputs, span, 1, "halve")
-        session.run(tf.compat.v1.global_variables_initializer())
-        kernel = tf.compat.v1.trainable_variables("halve/kernel")[0]
-        session.run(kernel.assign(tf.ones(kernel.shape)))
+        graph_variables.assign(session, "halve/kernel", np.ones([3, 3, 1, 1]))
         return session.run(outputs)[0, :, 0, 0].tolist()
 
 
@@ -199,20 +184,23 @@ def test_halve_sees_copies_of_the_first_and_last_frame_beyond_the_ends():
     assert run_halve(4)[:2] == [1 + 1 + 10, 10 + 100 + 1000]
 
 
-@pytest.mark.parametrize("name", ["conformer", "transformer"])
+streaming_encoders = pytest.mark.parametrize("name", ["conformer", "transformer"])
+
+
+@streaming_encoders
 @pytest.mark.long
 def test_constant_features_show_no_edges(name):
     encoding = get_model(name).run(get_model(name).encoding, [np.ones([40, NUM_BINS])])
     np.testing.assert_allclose(encoding.outputs[0], np.tile(encoding.outputs[0, :1], [10, 1]), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["conformer", "transformer"])
+@streaming_encoders
 def test_frames_below_attention_see_only_their_own_time(name):
     """Otherwise the local CTC loss would not keep tokens within their syllables."""
     model, (utterance,) = get_model(name), make_utterances(80)
     changed = utterance.copy()
     changed[40:] += 1.0
-    before, after = (model.run(model.encoding, [each]) for each in (utterance, changed))
+    before, after = (model.run(model.encoding, [features]) for features in (utterance, changed))
     np.testing.assert_array_equal(before.below[0, :9], after.below[0, :9])
     assert np.all(before.below[0, 11:] != after.below[0, 11:])
     assert np.all(np.abs(before.outputs - after.outputs).max(axis=2) > 1e-6)

@@ -1,6 +1,4 @@
-"""Normalisation of features, by whole recordings and by what was heard so far."""
-
-from __future__ import annotations
+"""Normalisation of features over whole recordings, and over the frames so far."""
 
 import numpy as np
 import pytest
@@ -52,21 +50,21 @@ def test_an_empty_bin_is_the_mean_of_the_others_the_nearest_first():
     """Bins 0 and 1 have speech; the others are 41 dB below it, as above a codec's bandwidth."""
     speech = make_fbank(1, 30)[..., :2]
     quiet = np.full([1, 30, 2], speech.max() - 4.1 * np.log(10.0), np.float32)
-    quiet[0, 7] -= 1.0  # and not constant
+    quiet[0, 7] -= 1.0  # a constant bin would count as masked
     plain, filled = fill_bands(np.concatenate([speech, quiet], axis=2))
     np.testing.assert_array_equal(filled[..., :2], plain[..., :2])
     near, far = np.exp(-1 / 8), np.exp(-2 / 8)
     np.testing.assert_allclose(
         filled[..., 2], (near * plain[..., 1] + far * plain[..., 0]) / (near + far), atol=1e-6
     )
-    assert np.abs(plain[..., 2:]).max() > 2  # what normalisation makes of a bin without content
+    assert np.abs(plain[..., 2:]).max() > 2  # without filling, noise is amplified
 
 
 @pytest.mark.parametrize("is_digital_silence", [False, True])
 def test_a_bin_that_is_masked_stays_masked_beside_an_empty_one(is_digital_silence):
     """A masked bin is constant at its mean, far below its peak; only empty bins are filled."""
     fbank = np.random.default_rng(0).normal(10, 1, [1, 200, 8]).astype(np.float32)
-    fbank[:, ::20] += 15.0  # a mean is 15 below a peak
+    fbank[:, ::20] += 15.0  # so the mean of each bin is far below its peak
     fbank[..., 6:] = -15.9 if is_digital_silence else fbank[..., 6:] - 20.0
     config = config_lib.InputConfig(time_masks=0, frequency_masks=1, frequency_mask_bins=2)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -108,7 +106,7 @@ def test_padding_and_empty_utterances_become_zeros():
 
 
 def run_causally(fbank, num_frames):
-    """The batch norm in it is new: it multiplies by 1 / sqrt(1 + its epsilon)."""
+    """Runs with an untrained batch norm, which multiplies by 1 / sqrt(1 + its epsilon)."""
     return run(
         lambda: feature_norm.normalise_causally(
             tf.constant(fbank, tf.float32), tf.constant(num_frames), False, 4, None

@@ -1,6 +1,4 @@
-"""The encoder that stands on Whisper: what it reads, what it trains."""
-
-from __future__ import annotations
+"""The Conformer on top of Whisper: the outputs that it reads, and the blocks that it trains."""
 
 import dataclasses
 
@@ -30,7 +28,7 @@ def make_config(encoder, layers, trainable_blocks=0):
 
 
 def run(whisper, config, fbank, num_frames, from_records: bool):
-    """Returns CTC logits and their number; the vectors are those of records, or computed in the graph."""
+    """Returns CTC logits and their number; Whisper's outputs are read from records or computed."""
     encoder, tensors = whisper
     values = encoder_weights.to_variables(encoder, tensors)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -1,6 +1,4 @@
-"""The language model: what it may write, what padding does, what it learns."""
-
-from __future__ import annotations
+"""The language model: its candidates, its independence of padding, and training on context."""
 
 import graph_variables
 import numpy as np
@@ -36,7 +34,7 @@ def build(config, token_ids, num_tokens, seed=None, token_parts=None):
 
 
 def score(token_ids, num_tokens, config=None, **arguments):
-    """Returns the candidates under fresh weights, the same for the same config."""
+    """Returns the scored candidates with initial weights, which are the same for the same config."""
     return graph_variables.run(lambda: build(config or make_config(), token_ids, num_tokens, **arguments))
 
 
@@ -103,7 +101,7 @@ def test_tokens_are_swapped_in_training_alone():
     swapped = score(tokens, lengths, config, seed=[1, 2])
     fraction = np.mean(np.bincount(swapped.positions, swapped.characters != 5, minlength=2000) > 0)
     assert abs(fraction - 0.25 * 2 / 3) < 0.03  # one of three random tokens is the token itself
-    assert 0 not in swapped.characters  # the unknown token is no token to swap for
+    assert 0 not in swapped.characters  # no token is replaced with <unk>
 
 
 def _train(make_batch, steps=220, **changes):
@@ -126,7 +124,7 @@ def _train(make_batch, steps=220, **changes):
 
 
 def _make_batch(distance):
-    """Tokens 1 and 2 get their first character where the token so far ahead is 3, else their second."""
+    """Tokens 1 and 2 become their first character if the token `distance` later is 3, else their second."""
 
     def make_batch(random):
         tokens = random.randint(1, 4, [32, 8 + distance])

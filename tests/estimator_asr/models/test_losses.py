@@ -1,7 +1,5 @@
 """Losses against enumeration over all paths, and against the formula."""
 
-from __future__ import annotations
-
 import itertools
 
 import graph_variables
@@ -19,7 +17,7 @@ def collapse(path):
 
 
 def enumerate_ctc(logits, labels):
-    """Negative log of the sum of the probabilities of all paths that read as the labels."""
+    """Returns the negative log of the total probability of all paths that spell the labels."""
     log_probs = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
     total = 0.0
     for path in itertools.product(range(logits.shape[1]), repeat=len(logits)):
@@ -29,7 +27,7 @@ def enumerate_ctc(logits, labels):
 
 
 def ctc(logits, num_frames, token_ids, num_tokens):
-    """Returns losses and their gradient by the logits."""
+    """Returns losses and their gradient with respect to the logits."""
 
     def build():
         inputs = tf.constant(logits, tf.float32)

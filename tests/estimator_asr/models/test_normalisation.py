@@ -1,7 +1,5 @@
 """Batch norm against values worked out by hand."""
 
-from __future__ import annotations
-
 import graph_variables
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("session")
 def test_masked_moments_leave_padding_out(session):
     inputs = tf.constant([[[1.0], [3.0], [100.0]], [[5.0], [-100.0], [7.0]]])
     mean, variance = session.run(normalisation.masked_moments(inputs, tf.constant([[1.0, 1, 0], [1, 0, 0]])))
-    np.testing.assert_allclose(mean, [3.0])  # of 1, 3, 5
+    np.testing.assert_allclose(mean, [3.0])  # the mean of 1, 3 and 5
     np.testing.assert_allclose(variance, [8 / 3], rtol=1e-6)
 
 
@@ -123,5 +121,5 @@ def test_moments_over_replicas_of_nothing_but_padding_are_finite(session):
 def test_moments_of_half_floats_on_two_replicas_leave_out_a_row_of_nan_without_frames(two_replicas, kind):
     found = two_replicas[kind]
     assert found["moments"] == [[[0, 1], [90000, 0.25]]] * 2  # float16 holds no 90000
-    # What is minimised is the sum of both replicas' losses: 2 replicas x 2 / 2 frames x distance to the mean.
+    # Training minimises the sum of both replicas' losses: 2 replicas x 2 / 2 frames x distance to the mean.
     assert found["gradients"] == [[[[600, -1], [-600, 1]]], [[[0, 0], [0, 0]]]]

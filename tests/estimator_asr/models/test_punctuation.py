@@ -1,6 +1,4 @@
-"""The punctuation model: what padding does, how large it is, what it learns."""
-
-from __future__ import annotations
+"""The punctuation model: its independence of padding, its size, and the choice of marks."""
 
 import dataclasses
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import paths
@@ -19,7 +17,7 @@ def test_one_replica_sums_nothing():
 
 
 def find_differences(**settings):
-    """Returns the largest difference of each variable between two replicas and one with whole batches."""
+    """Returns each variable's largest difference between training on two replicas and on one."""
     done = programs.run(paths.script("replica_programs.py"), "differences", json.dumps(settings), timeout=400)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

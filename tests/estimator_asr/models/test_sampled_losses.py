@@ -1,6 +1,4 @@
-"""Sampled softmax and NCE beside TensorFlow's own, the full softmax, and the distribution they draw by."""
-
-from __future__ import annotations
+"""Sampled softmax and NCE against TensorFlow's versions and the full softmax, and the sampling itself."""
 
 import numpy as np
 import pytest
@@ -70,7 +68,7 @@ def test_draws_depend_on_the_step_alone():
     probabilities = losses.log_uniform(np.arange(1000))
 
     def draw(seed):
-        with tf.Graph().as_default():  # as when a training starts again
+        with tf.Graph().as_default():  # a restarted training has a new graph
             return [part.tolist() for part in evaluate(losses.draw(probabilities, 20, tf.constant(seed)))]
 
     seed, following = np.int64([5, 9]), np.int64([5, 10])
@@ -88,7 +86,7 @@ def test_losses_and_gradients_are_those_of_tensorflow(name):
     )
     ours = losses.SAMPLED[name](scorer, labels, tf.constant(WEIGHTS), sample)
     flat = tf.cast(tf.reshape(labels, [-1, 1]), tf.int64)
-    # Theirs has no constant that makes zero logits probabilities of 1 / num_classes.
+    # In TensorFlow's NCE, logits of zero do not mean a probability of 1 / num_classes.
     factor = {"sampled": 1, "nce": NUM_CLASSES}[name]
     theirs = PEERS[name](
         scorer.vectors,

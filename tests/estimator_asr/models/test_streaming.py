@@ -1,6 +1,4 @@
-"""Encoders that hear a recording piece by piece: the same as of the whole, and nothing of later chunks."""
-
-from __future__ import annotations
+"""Encoders that get a recording in pieces: their outputs do not depend on the pieces, nor on later chunks."""
 
 import dataclasses
 import functools
@@ -9,77 +7,69 @@ import itertools
 import graph_variables
 import numpy as np
 import pytest
+import small_models
 import tensorflow as tf
 
-from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import acoustic, streaming
 
 NUM_BINS = 8
-CHUNK = 16  # frames of the features
+CHUNK = 16  # feature frames
 every_encoder = pytest.mark.parametrize("name", ["conformer", "transformer"])
-
-
-CONFIG = config_lib.AcousticConfig(
-    encoder_layers=2,
-    encoder_units=8,
-    encoder_inner_units=16,
-    attention_heads=2,
-    subsampling_channels=4,
-    conv_kernel_size=5,
-    acoustic_dropout=0.0,
-    decoder_layers=0,
-    chunk_frames=CHUNK,
+INPUTS = {"fbank": (tf.float32, [None, None, NUM_BINS]), "num_frames": (tf.int32, [None])}
+CONFIG = dataclasses.replace(
+    small_models.ACOUSTIC,
+    **{"encoder_layers": 2, "encoder_units": 8, "conv_kernel_size": 5, "acoustic_dropout": 0.0},
+    **{"decoder_layers": 0, "chunk_frames": CHUNK},
 )
 
 
 class Model:
-    """A model in its own graph that hears whole recordings, these in chunks, and pieces of them."""
+    """A model in its own graph, for whole recordings, for recordings cut into chunks, and for pieces."""
 
     def __init__(self, name):
-        config = dataclasses.replace(CONFIG, encoder=name)
-        with tf.Graph().as_default():
-            tf.compat.v1.set_random_seed(1)
-            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
-            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
-            self.before = tf.compat.v1.placeholder(tf.int32, [None])
-            self.state, chunk = streaming.State(), tf.constant(CHUNK // 4)
+        self.config, self.state = dataclasses.replace(CONFIG, encoder=name), streaming.State()
+        self.network = graph_variables.Network(self.build, **INPUTS, before=(tf.int32, [None]))
+        # The averages of batch norm become random, because 0 and 1 would have no effect.
+        lowest, rng = {"moving_mean": -0.5, "moving_variance": 0.5}, np.random.default_rng(1)
+        with self.network.session.as_default(), self.network.session.graph.as_default():
+            for variable in self.network.variables:
+                name = variable.op.name.split("/")[-1]
+                if name in lowest:
+                    variable.assign(np.float32(rng.uniform(lowest[name], 0.8, variable.shape))).op.run()
+
+    def build(self, fbank, num_frames, before):
+        """Returns the CTC logits of whole recordings, of recordings cut into chunks, and of pieces."""
+        chunk, logits = tf.constant(CHUNK // 4), []
+        streams = None, streaming.Stream(chunk), streaming.Stream(chunk, before, self.state)
+        for stream in streams:
             with tf.compat.v1.variable_scope("", reuse=tf.compat.v1.AUTO_REUSE):
-                self.whole = self._build(config, None)
-                self.chunked = self._build(config, streaming.Stream(chunk))
-                self.piece = self._build(config, streaming.Stream(chunk, self.before, self.state))
-            self.session = tf.compat.v1.Session()
-            self.session.run(tf.compat.v1.global_variables_initializer())
-            # Batch norm with other averages than 0 and 1.
-            draws = []
-            for variable in tf.compat.v1.global_variables():
-                least = {"moving_mean": -0.5, "moving_variance": 0.5}.get(variable.op.name.split("/")[-1])
-                if least is not None:
-                    draw = tf.random.stateless_uniform(variable.shape, [1, 2], least, 0.8)
-                    draws.append(variable.assign(draw))
-            self.session.run(draws)
+                outputs = acoustic.build(self.config, fbank, num_frames, num_classes=5, stream=stream)
+                logits.append(outputs.ctc_logits)
+        return logits
 
-    def _build(self, config, stream):
-        return acoustic.build(config, self.fbank, self.num_frames, num_classes=5, stream=stream).ctc_logits
+    def run_whole(self, fbank, num_frames):
+        return self.network(fbank, num_frames, fetches=self.network.outputs[0])
 
-    def hear(self, logits, fbank, num_frames):
-        return self.session.run(logits, {self.fbank: fbank, self.num_frames: num_frames})
+    def run_chunked(self, fbank, num_frames):
+        return self.network(fbank, num_frames, fetches=self.network.outputs[1])
 
-    def hear_pieces(self, fbank, num_frames, draw_chunks):
-        """Returns the logits of each recording; draw_chunks() is a number of chunks of a piece."""
-        heard, outputs = np.zeros(len(fbank), int), [[] for _ in fbank]
-        starts = self.session.run(self.state.starts)
+    def run_pieces(self, fbank, num_frames, draw_chunks):
+        """Returns the logits of each recording; draw_chunks() returns the number of chunks in a piece."""
+        consumed, outputs = np.zeros(len(fbank), int), [[] for _ in fbank]
+        starts = self.network.session.run(self.state.starts)
         state = {name: np.stack([start] * len(fbank)) for name, start in starts.items()}
-        while np.any(heard < num_frames):
-            counts = [min(CHUNK * draw_chunks(), left) for left in num_frames - heard]
+        while np.any(consumed < num_frames):
+            counts = [min(CHUNK * draw_chunks(), remaining) for remaining in num_frames - consumed]
             piece = np.full([len(fbank), max(*counts, 1), NUM_BINS], np.nan)
-            for row, source, start, count in zip(piece, fbank, heard, counts):
+            for row, source, start, count in zip(piece, fbank, consumed, counts):
                 row[:count] = source[start : start + count]
-            feeds = {self.fbank: piece, self.num_frames: counts, self.before: heard // 4}
+            feeds = dict(zip(self.network.inputs.values(), (piece, counts, consumed // 4)))
             feeds.update({self.state.inputs[name]: value for name, value in state.items()})
-            logits, state = self.session.run([self.piece, self.state.outputs], feeds)
+            fetches = self.network.outputs[2], self.state.outputs
+            logits, state = self.network.session.run(fetches, feeds)
             for output, row, count in zip(outputs, logits, counts):
                 output.append(row[: -(-count // 4)])
-            heard += counts
+            consumed += counts
         return [np.concatenate(output) for output in outputs]
 
 
@@ -99,9 +89,9 @@ def test_pieces_have_the_outputs_of_the_whole_recording_in_chunks(name):
     fbank, num_frames, rng = make_fbank(3, 603), np.array([603, 410, 5]), np.random.default_rng(2)
     fbank[0, :50] = -15.9  # digital silence
     model = get_model(name)
-    whole = model.hear(model.chunked, fbank, num_frames)
+    whole = model.run_chunked(fbank, num_frames)
     for draw_chunks in (lambda: 1, lambda: rng.integers(0, 6)):
-        pieces = model.hear_pieces(fbank, num_frames, draw_chunks)
+        pieces = model.run_pieces(fbank, num_frames, draw_chunks)
         for row, logits, length in zip(whole, pieces, num_frames):
             assert len(logits) == -(-length // 4)
             np.testing.assert_allclose(logits, row[: len(logits)], atol=2e-5)
@@ -113,7 +103,7 @@ def test_outputs_depend_on_the_whole_chunk_and_on_nothing_after_it(name):
     model, fbank = get_model(name), make_fbank(1, 96)
     changed = fbank.copy()
     changed[:, 47] += 3.0  # the last frame of the third chunk
-    before, after = (model.hear(model.chunked, each, [96])[0] for each in (fbank, changed))
+    before, after = (model.run_chunked(features, [96])[0] for features in (fbank, changed))
     np.testing.assert_array_equal(before[:8], after[:8])
     assert np.all(np.abs(before - after).max(axis=1)[8:] > 1e-6)
 
@@ -124,31 +114,22 @@ def test_a_streaming_model_also_processes_whole_recordings(name):
     model, fbank = get_model(name), make_fbank(1, 96)
     changed = fbank.copy()
     changed[:, 95] += 3.0
-    before, after = (model.hear(model.whole, each, [96])[0] for each in (fbank, changed))
+    before, after = (model.run_whole(features, [96])[0] for features in (fbank, changed))
     assert np.all(np.abs(before - after).max(axis=1) > 1e-7)
-    chunked = model.hear(model.chunked, fbank, [96])[0]
-    assert np.abs(before - chunked).max() > 1e-3
+    assert np.abs(before - model.run_chunked(fbank, [96])[0]).max() > 1e-3
 
 
-class Training:
-    """A step's forward and backward pass on a batch."""
+def make_training(name):
+    """Builds the forward and backward pass of a training step."""
 
-    def __init__(self, name):
+    def build(fbank, num_frames):
+        options = {"num_classes": 5, "seed": tf.constant([1, 2], tf.int64)}
         config = dataclasses.replace(CONFIG, encoder=name)
-        with tf.Graph().as_default():
-            tf.compat.v1.set_random_seed(1)
-            self.fbank = tf.compat.v1.placeholder(tf.float32, [None, None, NUM_BINS])
-            self.num_frames = tf.compat.v1.placeholder(tf.int32, [None])
-            arguments = {"num_classes": 5, "seed": tf.constant([1, 2], tf.int64)}
-            self.logits = acoustic.build(config, self.fbank, self.num_frames, **arguments).ctc_logits
-            variables = tf.compat.v1.trainable_variables()
-            self.gradients = tf.gradients(tf.reduce_sum(self.logits[:, :, 0] ** 2), variables)
-            self.session = tf.compat.v1.Session()
-            self.session.run(tf.compat.v1.global_variables_initializer())
+        logits = acoustic.build(config, fbank, num_frames, **options).ctc_logits
+        variables = tf.compat.v1.trainable_variables()
+        return logits, tf.gradients(tf.reduce_sum(logits[:, :, 0] ** 2), variables)
 
-    def run(self, fbank, num_frames):
-        feeds = {self.fbank: fbank, self.num_frames: num_frames}
-        return self.session.run([self.logits, self.gradients], feeds)
+    return graph_variables.Network(build, **INPUTS)
 
 
 @pytest.mark.long
@@ -162,7 +143,7 @@ def test_training_uses_the_sampled_chunk_sizes(name, monkeypatch):
             return streaming.Stream(tf.constant(chunk))
 
         monkeypatch.setattr(streaming, "sample", sample)
-        logits.append(Training(name).run(fbank, [96, 80])[0])
+        logits.append(make_training(name)(fbank, [96, 80])[0])
     assert seeds == [([1, 2], 4)] * 4
     np.testing.assert_array_equal(logits[0], logits[1])
     assert all(np.abs(one - other).max() > 1e-4 for one, other in itertools.combinations(logits[1:], 2))
@@ -173,12 +154,12 @@ def test_training_uses_the_sampled_chunk_sizes(name, monkeypatch):
 @pytest.mark.parametrize("chunk", [4, 1000])
 def test_padding_changes_nothing_in_training(name, chunk, monkeypatch):
     monkeypatch.setattr(streaming, "sample", lambda *_: streaming.Stream(tf.constant(chunk)))
-    model, fbank = Training(name), make_fbank(3, 57)
+    run, fbank = make_training(name), make_fbank(3, 57)
     fbank[1, 30:], fbank[2] = 0.0, 0.0
-    wanted, gradients = model.run(fbank, [57, 30, 0])
+    wanted, gradients = run(fbank, [57, 30, 0])
     padded = np.pad(fbank, [[0, 0], [0, 11], [0, 0]], constant_values=np.nan)
     padded[1, 30:], padded[2] = np.nan, np.nan
-    got, got_gradients = model.run(padded, [57, 30, 0])
+    got, got_gradients = run(padded, [57, 30, 0])
     for row, length in enumerate([15, 8]):
         np.testing.assert_allclose(got[row, :length], wanted[row, :length], atol=2e-5)
     for one, other in zip(gradients, got_gradients):
@@ -195,7 +176,7 @@ def test_the_attention_mask_covers_the_chunk_and_earlier_frames():
     span = streaming.Span(np.int32([3]), np.ones([1, 4], np.float32), later)
     mask = graph_variables.run(span.attention_mask)[0]
     assert mask.shape == (4, streaming.LEFT_FRAMES + 4)
-    earlier = [0] * (streaming.LEFT_FRAMES - 4) + [1] * 4  # no more frames came before
+    earlier = [0] * (streaming.LEFT_FRAMES - 4) + [1] * 4  # only four frames came before
     assert mask[0].tolist() == [*earlier, 1, 1, 0, 0]
     assert mask[2, 2:].tolist() == [*earlier[2:], 1, 1, 1, 0]
 
@@ -204,7 +185,7 @@ def test_attention_covers_a_limited_number_of_earlier_frames():
     stream = streaming.Stream(8)
     build = streaming.Span(np.int32([80]), np.ones([1, 80], np.float32), stream).attention_mask
     mask = graph_variables.run(build)[0]
-    assert mask[79].tolist() == [0] * 8 + [1] * 72  # 64 before the chunk, which begins at 72
+    assert mask[79].tolist() == [0] * 8 + [1] * 72  # 64 frames before the chunk, which begins at frame 72
 
 
 def test_chunks_are_sampled_from_160_to_640_ms_except_in_a_quarter_of_the_batches():

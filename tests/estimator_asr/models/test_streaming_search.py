@@ -1,6 +1,4 @@
-"""The search that continues where the call before has ended."""
-
-from __future__ import annotations
+"""The search that continues where the previous call ended."""
 
 import dataclasses
 
@@ -17,7 +15,7 @@ CONFIG = config_lib.DecodeConfig(beam_width=5, candidates=4, skipped_blank=0.8)
 
 
 class RememberLast:
-    """A scorer whose state is the last token: 0.5 for a token above it, and -1 at the end after token 0."""
+    """A scorer that adds 0.5 to a token above the last token, and -1 to an end after token 0."""
 
     def start(self, batch_size):
         return tf.fill([batch_size], 3)
@@ -32,6 +30,8 @@ class RememberLast:
 
 
 class Search:
+    """The search over whole recordings and the search over pieces, in one graph."""
+
     def __init__(self, chosen=(), max_tokens=40, **settings):
         config = dataclasses.replace(CONFIG, **settings)
         with tf.Graph().as_default():
@@ -53,30 +53,32 @@ class Search:
     def run_pieces(self, logits, num_frames, draw):
         starts = self.session.run(self.state.starts)
         state = {name: np.stack([start] * len(logits)) for name, start in starts.items()}
-        heard = np.zeros(len(logits), int)
+        consumed = np.zeros(len(logits), int)
         while True:
-            counts = np.minimum([draw() for _ in logits], num_frames - heard)
+            counts = np.minimum([draw() for _ in logits], num_frames - consumed)
             piece = np.full([len(logits), max(counts.max(), 1), NUM_CLASSES], 3.0)
-            for row, source, start, count in zip(piece, logits, heard, counts):
+            for row, source, start, count in zip(piece, logits, consumed, counts):
                 row[:count] = source[start : start + count]
-            feeds = {self.logits: piece, self.num_frames: counts, self.before: heard.copy()}
-            heard += counts
-            feeds[self.is_last] = heard == num_frames
+            feeds = {self.logits: piece, self.num_frames: counts, self.before: consumed.copy()}
+            consumed += counts
+            feeds[self.is_last] = consumed == num_frames
             feeds.update({self.state.inputs[name]: value for name, value in state.items()})
-            found, times, state = self.session.run([self.piece, self.times, self.state.outputs], feeds)
-            if np.all(heard == num_frames):
-                return found, times
+            best, times, state = self.session.run([self.piece, self.times, self.state.outputs], feeds)
+            if np.all(consumed == num_frames):
+                return best, times
 
 
-def list_hypotheses(found, row):
+def list_hypotheses(hypotheses, row):
     """Returns the possible hypotheses of an utterance: their tokens, and their scores."""
-    is_possible = np.isfinite(found.scores[row])
-    ids = [ids[:length].tolist() for ids, length in zip(found.ids[row], found.num_tokens[row])]
-    return [each for each, is_kept in zip(ids, is_possible) if is_kept], found.scores[row][is_possible]
+    scores = hypotheses.scores[row]
+    pairs = zip(hypotheses.ids[row], hypotheses.num_tokens[row], np.isfinite(scores))
+    return [ids[:length].tolist() for ids, length, is_possible in pairs if is_possible], scores[
+        np.isfinite(scores)
+    ]
 
 
 def make_logits(rng, num_frames):
-    """Peaks at tokens and, for every second frame or so, at a blank that is skipped."""
+    """Returns logits with peaks at tokens and, in about every second frame, at a blank that is skipped."""
     logits = 2.5 * rng.normal(size=[3, num_frames, NUM_CLASSES])
     logits[..., -1] += 2.0 * (rng.random([3, num_frames]) > 0.4) + 1.0
     return logits
@@ -92,12 +94,12 @@ def test_any_pieces_have_the_hypotheses_of_the_whole_recording(chosen):
         pieces, times = search.run_pieces(logits, num_frames, lambda: rng.integers(0, 9))
         _, whole_times = search.run_pieces(logits, num_frames, lambda: 40)
         for row in range(3):
-            (ids, scores), (got, got_scores) = (list_hypotheses(each, row) for each in (whole, pieces))
+            (ids, scores), (got, got_scores) = (list_hypotheses(best, row) for best in (whole, pieces))
             assert got == ids
             np.testing.assert_allclose(got_scores, scores, atol=1e-4)
             for place, tokens in enumerate(ids):
-                for got, expected in zip(times, whole_times):
-                    parts = (each[row, place, : len(tokens)] for each in (got, expected))
+                for fields in zip(times, whole_times):
+                    parts = (field[row, place, : len(tokens)] for field in fields)
                     np.testing.assert_allclose(*parts, rtol=1e-5)
 
 
@@ -120,8 +122,8 @@ def test_a_token_has_the_time_at_which_it_is_most_probable(size):
     probs[0, [2, 3, 4], 2], probs[0, [4, 6, 7], 3] = [0.7, 0.8, 0.6], [0.3, 0.9, 0.6]
     rest = [2, 3, 4, 6, 7]
     probs[0, rest, -1] = 1 - probs[0, rest, :-1].sum(axis=1)
-    beside = np.concatenate([np.log(probs), np.zeros([1, 8, NUM_CLASSES])])  # another one, which is short
-    found, times = Search().run_pieces(beside, np.array([8, 1]), lambda: size)
+    batch = np.concatenate([np.log(probs), np.zeros([1, 8, NUM_CLASSES])])  # the second recording is short
+    found, times = Search().run_pieces(batch, np.array([8, 1]), lambda: size)
     assert list_hypotheses(found, 0)[0][0] == [2, 3]
     assert times.starts[0, 0, :2].tolist() == [3, 6] and times.ends[0, 0, :2].tolist() == [4, 7]
     np.testing.assert_allclose(times.probs[0, 0, :2], [0.8, 0.9], atol=1e-3)
@@ -158,10 +160,10 @@ def test_scorers_score_the_end_only_when_the_recording_ends():
     feeds = {search.logits: logits, search.num_frames: [2], search.before: [0]}
     starts = search.session.run(search.state.starts)
     feeds.update({search.state.inputs[name]: start[None] for name, start in starts.items()})
-    scores = [
-        search.session.run(search.piece, {**feeds, search.is_last: [each]}).scores[0, 0] for each in (0, 1)
-    ]
-    assert scores[0] - scores[1] == pytest.approx(1.0)
+    continued, ended = (
+        search.session.run(search.piece, {**feeds, search.is_last: [is_last]}) for is_last in (False, True)
+    )
+    assert continued.scores[0, 0] - ended.scores[0, 0] == pytest.approx(1.0)
 
 
 @pytest.mark.long

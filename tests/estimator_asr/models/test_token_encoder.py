@@ -1,7 +1,5 @@
 """The encoder that the language and the punctuation model share: hashed n-grams, layers, replaced ids."""
 
-from __future__ import annotations
-
 import graph_variables
 import numpy as np
 import tensorflow as tf

@@ -5,8 +5,6 @@ tone with a constant one above it. The second syllable often follows from the fi
 the time of the sound ties a token to its place.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import NamedTuple
 
@@ -32,14 +30,14 @@ CONFIG = config_lib.AcousticConfig(
     local_ctc_weight=0.3,
 )
 STEPS, BATCH_SIZE, PEAK_RATE = 600, 16, 0.003
-FRAME_SECONDS, CENTRE_SECONDS = 0.04, 0.0125  # of the encoder's frames, and of their first window
+FRAME_SECONDS, CENTRE_SECONDS = 0.04, 0.0125  # encoder frame shift, and centre of the first window
 TOLERANCE_SECONDS = 0.06
 
 
 class Recording(NamedTuple):
     waveform: np.ndarray
     token_ids: tuple[int, int]
-    spans: list[tuple[float, float]]  # in seconds
+    spans: list[tuple[float, float]]  # start and end of each syllable, in seconds
 
 
 def make_recording(rng) -> Recording:
@@ -66,7 +64,7 @@ def make_syllable(token_id, speaker, rng):
 
 @pytest.fixture(scope="module")
 def data():
-    """Batches of all training recordings and of the held-out ones, which are also returned as they are."""
+    """Returns batches of all training recordings and all held-out recordings, and the held-out recordings."""
     recordings = [make_recording(np.random.default_rng(seed)) for seed in range(512 + 64)]
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         waveform = tf.compat.v1.placeholder(tf.float32, [None])
@@ -135,7 +133,7 @@ def is_inside(seconds, span):
 
 @pytest.mark.slow
 def test_tokens_are_emitted_near_their_syllables(data):
-    """It fails if convolutions see the ends of recordings, and with this seed without the local loss."""
+    """Fails if convolutions see the ends of recordings or, with this seed, if there is no local loss."""
     examples, held_out, recordings = data
     log_probs, num_frames = train(examples, held_out)
     inside = []

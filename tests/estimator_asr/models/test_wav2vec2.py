@@ -1,7 +1,5 @@
 """HuBERT and wav2vec 2.0 against an independent NumPy encoder, on random weights in the published layout."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import small_hubert
@@ -20,7 +18,7 @@ LAYOUTS = {
 
 
 class Blocks:
-    """An encoder in its own graph: outputs of all blocks and their numbers."""
+    """An encoder in its own graph, with the outputs of all its blocks."""
 
     def __init__(self, weights_dir):
         encoder, _ = encoder_weights.read(weights_dir)
@@ -43,14 +41,14 @@ class Blocks:
 
 @pytest.fixture(scope="module", params=LAYOUTS.values(), ids=LAYOUTS)
 def layout(request, tmp_path_factory):
-    """Changes of the configuration, and the encoder."""
+    """Returns changes to the configuration, and the encoder."""
     blocks = Blocks(small_hubert.write(tmp_path_factory.mktemp("hubert"), **request.param))
     yield request.param, blocks
     blocks.session.close()
 
 
 def build(weights_dir, fbank, num_frames, numbers):
-    """Returns the vectors of frozen_encoder.build and their numbers."""
+    """Returns the values of the two tensors that frozen_encoder.build returns."""
     encoder, _ = encoder_weights.read(weights_dir)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         applied = pretrained_encoder.Applied(encoder, numbers)
@@ -61,13 +59,13 @@ def build(weights_dir, fbank, num_frames, numbers):
 
 
 def draw(num_frames: int, seed: int) -> np.ndarray:
-    """Noise that swells, with an offset; float32 [num_frames, 160]."""
+    """Returns noise that gets louder, with an offset, float32 [num_frames, 160]."""
     rng, times = np.random.default_rng(seed), np.linspace(0, 1, 160 * num_frames)
     samples = 0.01 * seed + times * rng.normal(0, 0.1, 160 * num_frames)
     return np.float32(samples.reshape(num_frames, 160))
 
 
-def test_every_block_returns_what_the_reference_does(layout):
+def test_every_block_has_the_outputs_of_the_reference(layout):
     changes, blocks = layout
     fbank = draw(24, seed=1)
     outputs, (count,) = blocks.run(fbank[None], [24])
@@ -78,10 +76,10 @@ def test_every_block_returns_what_the_reference_does(layout):
 
 
 def test_an_utterance_has_the_same_outputs_in_a_padded_batch(layout):
-    """This includes models whose first convolution is normalised over time, where padding must not count."""
+    """Some models normalise the first convolution over time; padding must not affect their statistics."""
     _, blocks = layout
     utterances = [draw(9, seed=1), draw(30, seed=2), draw(3, seed=3)]
-    batch = np.full([4, 34, 160], np.nan, np.float32)  # the last one has no frames
+    batch = np.full([4, 34, 160], np.nan, np.float32)  # the last utterance has no frames
     for row, utterance in zip(batch, utterances):
         row[: len(utterance)] = utterance
     together, counts = blocks.run(batch, [9, 30, 3, 0])
@@ -92,12 +90,11 @@ def test_an_utterance_has_the_same_outputs_in_a_padded_batch(layout):
 
 
 @pytest.mark.long
-def test_samples_are_normalised_only_if_the_preprocessor_does(tmp_path):
+def test_samples_are_normalised_only_if_the_preprocessor_config_says_so(tmp_path):
     fbank = draw(12, seed=4)
-    raw = small_hubert.write(
-        tmp_path, preprocessor={**small_hubert.PREPROCESSOR, "do_normalize": False}, **small_hubert.LARGE
-    )
-    outputs, _ = Blocks(raw).run(fbank[None], [12])
+    preprocessor = {**small_hubert.PREPROCESSOR, "do_normalize": False}
+    weights_dir = small_hubert.write(tmp_path, preprocessor=preprocessor, **small_hubert.LARGE)
+    outputs, _ = Blocks(weights_dir).run(fbank[None], [12])
     tensors, samples = small_hubert.make_tensors(**small_hubert.LARGE), fbank.reshape(-1)
     raw, normalised = (
         small_hubert.encode(samples, tensors, do_normalize, **small_hubert.LARGE)

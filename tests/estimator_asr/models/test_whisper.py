@@ -1,7 +1,6 @@
 """Whisper's encoder against an independent NumPy encoder, on random weights in the published layout."""
 
-from __future__ import annotations
-
+import graph_variables
 import numpy as np
 import pytest
 import small_whisper
@@ -18,7 +17,7 @@ def weights_dir(tmp_path_factory):
 
 
 def run(weights_dir, fbank, num_frames, layers=(1, 2, 3)):
-    """Returns the vectors of frozen_encoder.build and their numbers."""
+    """Returns the values of the two tensors that frozen_encoder.build returns."""
     encoder, _ = encoder_weights.read(weights_dir)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         applied = pretrained_encoder.Applied(encoder, layers)
@@ -33,7 +32,7 @@ def draw(num_frames: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("num_frames", [1, 2, 7, 40])
-def test_every_block_returns_what_the_reference_does(weights_dir, num_frames):
+def test_every_block_has_the_outputs_of_the_reference(weights_dir, num_frames):
     fbank = draw(num_frames, seed=num_frames)
     (vectors,), (count,) = run(weights_dir, fbank[None], [num_frames])
     expected = small_whisper.encode(fbank, small_whisper.make_tensors())
@@ -63,17 +62,15 @@ def test_padding_and_neighbours_change_nothing(weights_dir):
     np.testing.assert_array_equal(vectors[0, 5:], 0)
 
 
-def test_positions_are_those_of_the_published_weights():
-    with tf.compat.v1.Session(graph=tf.Graph()) as session, session.graph.as_default():
-        found = session.run(attention.sinusoids(1500, whisper.wave_rates(64)))
+def test_positions_equal_the_published_weights():
+    found = graph_variables.run(lambda: attention.sinusoids(1500, whisper.wave_rates(64)))
     np.testing.assert_allclose(found, small_whisper.sinusoids(1500, 64), atol=2e-4)
 
 
 def test_only_the_blocks_that_are_needed_are_built(weights_dir):
     encoder, _ = encoder_weights.read(weights_dir)
     with tf.Graph().as_default():
-        frozen_encoder.build(
-            pretrained_encoder.Applied(encoder, (1,)), tf.zeros([1, 4, 80]), tf.constant([4])
-        )
+        applied = pretrained_encoder.Applied(encoder, (1,))
+        frozen_encoder.build(applied, tf.zeros([1, 4, 80]), tf.constant([4]))
         names = {variable.op.name.split("/")[1] for variable in tf.compat.v1.global_variables()}
     assert names == {"convolution_0", "convolution_1", "block_1"}

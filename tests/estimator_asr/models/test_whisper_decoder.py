@@ -1,7 +1,5 @@
 """Whisper's decoder against an independent NumPy decoder, and its beam search against all sequences."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 
@@ -33,7 +31,7 @@ def run(decoder, memory, lengths, build):
 
 
 def draw_memory(*lengths):
-    """Padding is NaN: it must not matter."""
+    """Returns random encoder outputs; padding is NaN, because it must not matter."""
     rng = np.random.default_rng(len(lengths))
     memory = np.full([len(lengths), max(lengths), 16], np.nan)
     for row, length in zip(memory, lengths):
@@ -42,7 +40,7 @@ def draw_memory(*lengths):
 
 
 def log_probs(decoder, memory, ids):
-    """Returns those of each next token that is kept, and of the end, by the reference."""
+    """Returns the reference's log probabilities of the decoder's tokens, and of the end, after each token."""
     tokenizer, tensors = small_whisper.make_tokenizer(), small_whisper.make_decoder_tensors()
     special = {each["content"]: each["id"] for each in tokenizer["added_tokens"]}
     prompt = [special[f"<|{name}|>"] for name in ("startoftranscript", "zh", "transcribe", "notimestamps")]
@@ -82,7 +80,7 @@ def test_proposals_are_the_most_probable_of_all_sequences(decoder):
     tokens, totals = range(width - 1), {}
     for ids in [(), *itertools.product(tokens), *itertools.product(tokens, tokens)]:
         rows = log_probs(decoder, memory[0], ids)
-        ends = [width - 1] if len(ids) < 2 else []  # two are the limit, which need not end
+        ends = [width - 1] if len(ids) < 2 else []  # at the limit of two tokens, no end is needed
         totals[ids] = sum(row[token] for row, token in zip(rows, [*ids, *ends]))
     best = sorted(totals, key=totals.get, reverse=True)[:3]
     assert [tuple(row[row >= 0]) for row in found[0, :3]] == best

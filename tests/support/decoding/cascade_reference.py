@@ -1,10 +1,8 @@
-"""What the Estimators of the models recognise, one utterance at a time: a reference of the cascade.
+"""A reference for the cascade: recognises one utterance at a time with one Estimator per model.
 
-Nothing here is shared with the graph of the export but the tasks: Estimator.predict gives the hypotheses of
-the acoustic model and the characters of the language model, and numpy chooses among them.
+It shares only the tasks with the graph of the export: Estimator.predict returns the hypotheses of the
+acoustic model and the characters of the language model, and NumPy ranks them.
 """
-
-from __future__ import annotations
 
 import re
 import tempfile
@@ -27,8 +25,8 @@ def recognise(
 ) -> list[dict]:
     """Returns the outputs of the cascade for features, float32 [num_frames, num_bins] each.
 
-    They are those of cascade.transcribe without confidence, characters and their times. Where the language
-    model reads other tokens than the acoustic one writes (initials and finals), they have no texts.
+    The keys are those of cascade.transcribe, except confidence, characters and their times. If the language
+    model's tokens differ from the acoustic model's (initials and finals), the outputs are empty.
     """
     features = ({"fbank": each[None], "num_frames": np.int32([len(each)])} for each in fbanks)
     found = [_list_hypotheses(acoustic.model, each) for each in _predict(acoustic, features, _n_best)]
@@ -44,7 +42,7 @@ def recognise(
 
 
 def _predict(trained: trained_model.TrainedModel, features, describe) -> Iterator[Mapping[str, np.ndarray]]:
-    """Yields Estimator.predict's outputs for batches of one, whose features are given."""
+    """Yields Estimator.predict's outputs for features in batches of one."""
     task = tasks.for_model(trained.model)
     shapes = {name: [None, None] for name in task.spec.features}
     shapes[task.spec.length_key] = [None]
@@ -84,7 +82,7 @@ def _join(model: model_directory.ModelDirectory, tokens: Sequence[str]) -> str:
 def _write(
     language: trained_model.TrainedModel, sentences: Sequence[Sequence[str]]
 ) -> list[tuple[str, float]]:
-    """Returns text and score of each sentence of tokens; what is no syllable stays as it is."""
+    """Returns the text and score of each sentence of tokens; tokens that are not syllables are unchanged."""
     model = language.model
     features = (
         {"token_ids": np.int32([model.tokens.encode(each) or [0]]), "num_tokens": np.int32([len(each)])}
@@ -114,7 +112,7 @@ def _is_foreign(model: model_directory.ModelDirectory, token: str) -> bool:
 
 
 def _choose(hypotheses: Sequence[tuple], written: Sequence[tuple[str, float]], weight: float) -> dict:
-    """Ranks texts by the sum of the probabilities of the hypotheses that become them."""
+    """Ranks texts by the total probability of the hypotheses that become each text."""
     scores = [score + weight * added for (_, score, _), (_, added) in zip(hypotheses, written)]
     texts = [text for text, _ in written]
     totals = {text: np.logaddexp.reduce([s for s, t in zip(scores, texts) if t == text]) for text in texts}

@@ -1,12 +1,10 @@
-"""Hotwords in plain Python: what a sequence of tokens gets, and where phrases stand in it."""
-
-from __future__ import annotations
+"""Hotwords in plain Python: the boost of a sequence of tokens, and the places of the phrases in it."""
 
 import numpy as np
 
 
 def total_boost(phrases, boosts, tokens) -> float:
-    """Returns the boosts of all occurrences; of equal phrases the highest counts."""
+    """Returns the total boost of all occurrences; for duplicate phrases, only the highest boost counts."""
     highest = {}
     for phrase, boost in zip(map(tuple, phrases), boosts):
         highest[phrase] = max(boost, highest.get(phrase, 0.0))
@@ -41,6 +39,6 @@ def pad(rows, fill: int = -1) -> np.ndarray:
 
 
 def random_phrases(rng, most: int, num_tokens: int) -> list[list[int]]:
-    """Returns phrases of few different tokens, so that they overlap and some are equal or empty."""
+    """Returns phrases with so few different tokens that they overlap, and some are duplicates or empty."""
     lengths = rng.integers(0, 6, rng.integers(0, most + 1))
     return [rng.integers(1, num_tokens, length).tolist() for length in lengths]

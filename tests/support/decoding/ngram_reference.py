@@ -1,10 +1,8 @@
 """An n-gram model scored word by word from a dictionary, as the definition of ARPA files says."""
 
-from __future__ import annotations
-
 
 class BackOffModel:
-    """Scores as ngrams.model says, without states or arrays."""
+    """Scores words with the formula in ngrams/model.py, without states or arrays."""
 
     def __init__(self, ngram_model):
         self.order = ngram_model.order

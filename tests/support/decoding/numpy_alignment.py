@@ -1,7 +1,5 @@
 """Forced alignment: the best CTC path through the labels (Viterbi), in numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
@@ -27,7 +25,7 @@ def align(log_probs: np.ndarray, labels: Sequence[int], blank_id: int) -> Option
         One Span per label; None if the labels, plus a blank for each repeated label, need more frames.
     """
     states = [blank_id, *(each for label in labels for each in (label, blank_id))]
-    # Score and path of the best way to each state; a blank stands before the first frame.
+    # The score and path of the best way to each state; before the first frame, only a blank is possible.
     best = [(0.0, [])] + [(-np.inf, [])] * (len(states) - 1)
     for frame in np.asarray(log_probs):
         before = best

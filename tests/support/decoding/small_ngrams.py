@@ -1,10 +1,8 @@
-"""N-gram models for tests: one by hand, and what KenLM and IRSTLM made of an invented text.
+"""N-gram models for tests: one written by hand, and those that KenLM and IRSTLM made from an invented text.
 
 lmplz -o 3 --prune 0 0 1 < invented.txt > kenlm.arpa
 tlm -tr=MARKED -n=3 -lm=wb -oarpa=irstlm.arpa      (MARKED: each line of invented.txt between <s> and </s>)
 """
-
-from __future__ import annotations
 
 import paths
 

@@ -1,6 +1,4 @@
-"""Segments whose frames are made from their syllables, each 200 ms long, for the alignment with text."""
-
-from __future__ import annotations
+"""Segments whose frames are made from syllables of 200 ms, for the alignment with text."""
 
 import numpy as np
 

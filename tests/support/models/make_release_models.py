@@ -1,12 +1,10 @@
-"""Makes the archives of test_release_models with the TensorFlow release that runs it.
+"""Makes the archives for test_release_models with the installed TensorFlow release.
 
     make_release_models.py tests/data
 
-tensorflow-2.15.tar.xz (or of another release) has data, an acoustic and a language model, an export of both
-and recordings; tensorflow-2.15.json has what this release then gets from them (release_models.use).
+For release 2.15, tensorflow-2.15.tar.xz has data, an acoustic and a language model, an export of both and
+recordings; tensorflow-2.15.json has the results of this release with them (release_models.use).
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -40,7 +38,7 @@ def make(directory: str) -> None:
 
 
 def _make_corpus(directory):
-    """Sentences of one to three syllables, each a tone of 160 ms; those of dev are also served."""
+    """Makes sentences of one to three syllables, which are tones of 160 ms; dev is also served."""
     syllables, lines = sorted(TONES_HZ), ["id\taudio\tspeaker\ttext\tpinyin\tsplit"]
     for i in range(15):
         said = [syllables[(i + j) % 4] for j in range(1 + i % 3)]
@@ -55,7 +53,7 @@ def _make_corpus(directory):
 
 
 def pack(directory: str, archive: str) -> None:
-    """Writes the files that are needed, with nothing of the machine in their headers."""
+    """Packs the files that are needed; their headers do not depend on the machine."""
 
     def clean(member):
         member.uid = member.gid = member.mtime = 0

@@ -1,6 +1,4 @@
-"""Model directories without a checkpoint, as training makes them, and batches that a training step takes."""
-
-from __future__ import annotations
+"""Model directories without a checkpoint, as a new training makes them, and batches for a training step."""
 
 import dataclasses
 import os
@@ -32,7 +30,7 @@ def make_new_model(
     language: dict | None = None,
     **train,
 ) -> model_directory.ModelDirectory:
-    """Settings of tiny_models, but for what is given."""
+    """Makes a model directory with the settings of tiny_models, except for the given settings."""
     files = {dataset_info.TOKENS_FILE: tokens, dataset_info.CHARACTERS_FILE: characters}
     files[dataset_info.READINGS_FILE] = tiny_models.READINGS
     os.makedirs(path)
@@ -62,7 +60,7 @@ def plan() -> plan_lib.TrainingPlan:
 
 
 def build_input_fn(model: model_directory.ModelDirectory):
-    """Batches of one utterance with the tokens 1 and 2."""
+    """Returns an input_fn for batches of one utterance with the tokens 1 and 2."""
     ids, count = np.int32([[1, 2]]), np.int32([2])
     batch = {"token_ids": ids, "num_tokens": count, "character_ids": ids, "num_characters": count}
     batch["seed"] = np.int64([1, 0])

@@ -1,6 +1,4 @@
-"""Layers of the references in NumPy: float64 [length, units], weights in PyTorch's order."""
-
-from __future__ import annotations
+"""Transformer layers in NumPy for the references: float64 [length, units], weights in PyTorch's order."""
 
 import math
 
@@ -8,7 +6,7 @@ import numpy as np
 
 
 def attend(inputs, num_heads, query, key, value, output, memory=None, causal=False):
-    """Attention to memory, or to the (earlier) inputs; query to output are (weight, bias)."""
+    """Attends to memory, or to all (if causal, earlier) inputs; query to output are (weight, bias)."""
     read = inputs if memory is None else memory
     projected = dense(inputs, *query), dense(read, *key), dense(read, *value)
     heads = [np.split(each, num_heads, axis=1) for each in projected]

@@ -1,6 +1,4 @@
-"""Small models that a TensorFlow release has trained (make_release_models.py), used by any release."""
-
-from __future__ import annotations
+"""Uses the small models that another TensorFlow release has trained (see make_release_models.py)."""
 
 import contextlib
 import os
@@ -18,7 +16,7 @@ from estimator_asr.scoring import utterances
 from estimator_asr.training.checkpointing import evaluation_log
 
 STEPS = {"am": 1200, "lm": 40}
-MORE_STEPS = 4  # how many steps the training is continued for
+MORE_STEPS = 4  # number of steps after which the continued training ends
 TRAIN = [
     *("--data_dir=data", "--learning_rate=0.003", "--warmup_epochs=0"),
     *("--notry_worst_batch", "--show_utterances=0", "--save_summary_steps=1", "--keep_best_checkpoints=2"),
@@ -37,13 +35,12 @@ MODELS = {
 
 
 def use(directory: str) -> dict:
-    """Evaluates, averages, continues, exports and serves the models of a directory, which this changes.
+    """Evaluates, averages, exports and serves the models in a directory, then continues their training.
 
     Returns:
-        By model: "errors" on dev of the best checkpoint and of the "averaged" ones, the "losses" and gradient
-        norms of the next steps, the metrics on "dev" after them, and "sums" of the squares of the weights,
-        slots and moving averages then. "served": what the export answers to each recording; "exported": what
-        a new export of the first checkpoints does.
+        For each model: "errors" on dev with the best checkpoint and with the "averaged" checkpoints; "losses"
+        and "gradient_norms" of the next steps; the metrics on "dev" and "sums" of squares of all variables
+        after these steps. "served" and "exported": the responses of the stored export and of a new export.
     """
     found = {"tensorflow": tf.__version__}
     export_both(directory, "export-new")

@@ -1,7 +1,5 @@
 """Checkpoints of a few numbers, whole or damaged."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 
@@ -21,7 +19,7 @@ def save(model_dir, step, values=None, **more) -> str:
 
 
 def continue_from(model_dir) -> float:
-    """What a Saver restores from the state of the directory."""
+    """Returns the value of x in the checkpoint that a Saver restores from the directory."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         x = tf.compat.v1.get_variable("x", [1])
         tf.compat.v1.train.Saver().restore(session, tf.train.latest_checkpoint(str(model_dir)))

@@ -1,7 +1,5 @@
 """A small random HuBERT or wav2vec 2.0 encoder in the published layout, and an independent NumPy encoder."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """A small random Whisper in the published layout, and independent NumPy references of its parts."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
@@ -25,7 +23,7 @@ DECODER_CONFIG = {
     "decoder_ffn_dim": 24,
     "max_target_positions": 40,
 }
-# Tokens of two bytes or more: 你, 好, 吗, 是 and 郝 are whole, 你好 and 你好吗 too, the others are bytes.
+# The tokenizer has tokens for these characters, and for the words 你好 and 你好吗; all others become bytes.
 _WHOLE = ("你", "好", "吗", "是", "郝")
 _WORDS = ("你好", "你好吗", "不好")
 _SPECIAL = ("<|endoftext|>", "<|startoftranscript|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>")
@@ -75,7 +73,7 @@ def write(directory, tensors=None, prefix="model.encoder.", decoder=None, **chan
 
 
 def make_tokenizer() -> dict:
-    """Returns the content of tokenizer.json: 256 bytes, halves of characters, characters, words."""
+    """Returns the content of tokenizer.json: tokens for bytes, parts of characters, characters and words."""
     letters = [chr(each) for each in (*range(33, 127), *range(161, 173), *range(174, 256))]
     others = [byte for byte in range(256) if chr(byte) not in letters]
     shown = {**{ord(each): each for each in letters}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}

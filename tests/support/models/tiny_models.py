@@ -1,6 +1,4 @@
-"""Small data directories, and models with random weights, for tests of what is done with trained ones."""
-
-from __future__ import annotations
+"""Small data directories, and models with random weights for tests that need trained models."""
 
 import collections
 import dataclasses
@@ -31,7 +29,7 @@ READINGS = readings.Readings(
 
 
 def make_waveform(num_samples: int, seed: int) -> np.ndarray:
-    """Noise whose colour changes every 100 ms, on the grid of 16-bit samples; float32 [num_samples]."""
+    """Returns a noisy tone that changes every 100 ms, rounded to 16-bit samples, float32 [num_samples]."""
     rng = np.random.default_rng(seed)
     times = np.arange(num_samples) / FRONTEND.sample_rate
     pitches_hz = rng.uniform(100, 4000, num_samples // 1600 + 1)[np.arange(num_samples) // 1600]
@@ -59,7 +57,7 @@ def make_acoustic_model(
 
 
 def make_pretrained_model(path: str, family: str, layers: tuple[int, ...] = (1, 2)):
-    """Saves a model that reads a frozen encoder, whose files lie beside it; as published in PATH-FAMILY."""
+    """Saves a model on top of a frozen encoder, with the encoder's published files in PATH-FAMILY."""
     write = {"whisper": small_whisper.write_whole, "hubert": small_hubert.write}[family]
     published = write(f"{path}-{family}")
     applied = pretrained_encoder.Applied(encoder_weights.read(published)[0], layers)
@@ -103,10 +101,10 @@ def make_data(
     features: frontend.FrontendConfig = FRONTEND,
     final_mark: str = "",
 ) -> dict[str, tuple]:
-    """Write a data directory with the splits train and test, of features that `extract` makes of a waveform.
+    """Writes a data directory; `extract` computes the features from a waveform.
 
-    Returns:
-      utterance_id -> (speaker, transcript, pronunciation, waveform) of both splits alike.
+    The splits train and test have the same utterances, which are returned as {utterance id: (speaker,
+    transcript, pronunciation, waveform)}.
     """
     texts = [("你好", "ni3 hao3"), ("你好吗", "ni3 hao3 ma5"), ("是", "shi4"), ("犇犇", "ben1 ben1")]
     utterances = {
@@ -149,7 +147,7 @@ def _make_config(
 
 
 def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, seed: int):
-    """Write config, vocabularies and a checkpoint."""
+    """Writes config, vocabularies and a checkpoint."""
     os.makedirs(path)
     config.save(path)
     for file, content in files.items():
@@ -158,13 +156,11 @@ def _save_model(path: str, config: experiment.ExperimentConfig, files: dict, see
 
 
 def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_directory.ModelDirectory:
-    """Write a checkpoint of random weights, none of them left at zero or one."""
+    """Writes a checkpoint with random weights; no weight keeps an initial value of zero or one."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        # With labels, which an attention decoder reads.
-        labels = {name: tf.compat.v1.placeholder(tf.int32) for name in model.config.spec.labels}
-        labels = {
-            name: tf.ensure_shape(labels[name], shape) for name, shape in zip(labels, [[None, None], [None]])
-        }
+        # The attention decoder is built only if there are labels.
+        shapes = zip(model.config.spec.labels, ([None, None], [None]))
+        labels = {name: tf.compat.v1.placeholder(tf.int32, shape) for name, shape in shapes}
         tasks.for_model(model).recognise(tasks.for_model(model).placeholders(), labels)
         assignments = [_assign_random(variable, seed) for variable in tf.compat.v1.global_variables()]
         assignments.append(tf.compat.v1.train.create_global_step().assign(GLOBAL_STEP))
@@ -178,9 +174,9 @@ def save_weights(model: model_directory.ModelDirectory, seed: int = 3) -> model_
 def _assign_random(variable, seed: int):
     if variable.op.name.endswith("num_updates"):
         return variable.initializer
-    # By its name: what another variable draws does not depend on whether there is this one.
+    # The values depend on the variable's name, but not on which other variables there are.
     rng = np.random.default_rng([seed, zlib.crc32(variable.op.name.encode())])
-    # Small offsets: what is said shall decide, not what is added to it.
+    # Offsets are small, so that the outputs depend on the inputs.
     is_offset = variable.op.name.endswith(("bias", "shift", "mean"))
     values = rng.normal(0, 0.1 if is_offset else 0.5, variable.shape.as_list())
     return variable.assign(np.float32(np.abs(values) if "variance" in variable.name else values))

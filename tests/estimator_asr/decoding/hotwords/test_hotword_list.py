@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from estimator_asr.decoding.hotwords import hotword_list
@@ -10,21 +8,21 @@ FORM = "Write WORD or WORD pin1 yin1, optionally followed by a boost, such as WO
 
 
 def read(*words, path=None):
-    return [str(each) for each in hotword_list.read(words, path)]
+    return [str(hotword) for hotword in hotword_list.read(words, path)]
 
 
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
         ("神雕侠侣", "神雕侠侣 shen2 diao1 xia2 lv3"),
-        ("重庆", "重庆 chong2 qing4"),  # as in words, not hanzi by hanzi: zhong4
+        ("重庆", "重庆 chong2 qing4"),  # 重 alone is zhong4
         ("乐山 yue4 SHAN1", "乐山 yue4 shan1"),
         ("女 NÜ3 2.5", "女 nv3 2.500000"),
         ("重庆 12", "重庆 chong2 qing4 12.000000"),
         (" A股\t.5 ", "A股 a gu3 0.500000"),
         ("Ａ股 A gu3", "A股 a gu3"),
         ("MP3", "MP3 m p 3 4.000000"),
-        ("MP3 m p 3", "MP3 m p 3 4.000000"),  # its last syllable, not a boost
+        ("MP3 m p 3", "MP3 m p 3 4.000000"),  # 3 is the last syllable, not a boost
         ("MP3 m p 3 5", "MP3 m p 3 5.000000"),
         ("MP3 5", "MP3 m p 3 5.000000"),
     ],
@@ -37,7 +35,7 @@ def test_chinese_commas_separate_hotwords():
     assert read("神雕侠侣，重庆、北京 3") == [*read("神雕侠侣"), *read("重庆"), *read("北京 3")]
 
 
-def test_yi_and_bu_are_read_with_and_without_the_tone_sandhi_of_the_dictionary():
+def test_yi_and_bu_are_read_with_and_without_the_dictionarys_tone_sandhi():
     assert read("十一倍 3", "不是") == [
         "十一倍 shi2 yi2 bei4 3.000000",
         "十一倍 shi2 yi1 bei4 3.000000",
@@ -48,10 +46,10 @@ def test_yi_and_bu_are_read_with_and_without_the_tone_sandhi_of_the_dictionary()
     assert read("不是 bu2 shi4") == ["不是 bu2 shi4"]
 
 
-def test_words_of_a_file_follow_those_of_the_flag(tmp_path):
+def test_words_from_the_file_follow_the_words_from_the_flag(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("# names\n神雕侠侣\n\n  # places\n重庆 3\n")
-    assert [each.split()[0] for each in read("北京", path=str(path))] == ["北京", "神雕侠侣", "重庆"]
+    assert [hotword.split()[0] for hotword in read("北京", path=str(path))] == ["北京", "神雕侠侣", "重庆"]
 
 
 @pytest.mark.parametrize(

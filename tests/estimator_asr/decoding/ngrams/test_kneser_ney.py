@@ -1,7 +1,5 @@
 """Estimates compared with those of KenLM's lmplz, and with the formulas written out with dictionaries."""
 
-from __future__ import annotations
-
 import collections
 import math
 
@@ -24,7 +22,7 @@ def test_estimates_equal_those_of_kenlm():
             assert ours.log_prob(context, word) == pytest.approx(theirs.log_prob(context, word), abs=2e-6)
     assert made.num_ngrams == (19, 74, 121) and len(made.model.orders[2].words) == 30
     printed = [(0.111111, 1.83333, 1.88889), (0.40625, 1.16612, 1.75), (0.739837, 0.890244, 1.89024)]
-    np.testing.assert_allclose(made.discounts, printed, rtol=1e-5)  # by lmplz
+    np.testing.assert_allclose(made.discounts, printed, rtol=1e-5)  # lmplz printed these discounts
 
 
 @pytest.mark.parametrize(
@@ -90,13 +88,13 @@ def test_a_small_text_gets_the_fallback_discounts():
     # Words that precede </s>: b and a; a: <s>; b: a. Discounts 1, 0.5, 0.5; <unk>, </s>, a, b share 2 / 4.
     assert math.exp(model.log_prob((), "</s>")) == pytest.approx((2 - 1) / 4 + 0.5 / 4)
     assert math.exp(model.log_prob((), "<unk>")) == pytest.approx(0.5 / 4)
-    # After <s> a twice: discount 1 of 2 goes to the unigram of a, 1/8 + 1/8.
+    # <s> a occurs twice: a discount of 1 goes to the unigram of a, which has 1/8 + 1/8.
     assert math.exp(model.log_prob(("<s>",), "a")) == pytest.approx((2 - 1) / 2 + 1 / 2 * (0.5 / 4 + 0.5 / 4))
 
 
 def test_pruning_leaves_out_rare_ngrams_and_then_empty_orders():
     text = small_ngrams.read_text()
-    made = kneser_ney.estimate(text, 4, (0, 1))  # the last value is that of all higher orders
+    made = kneser_ney.estimate(text, 4, (0, 1))  # the last threshold applies to all higher orders
     occurrences = [each.occurrences for each in kneser_ney.count(text, 4)]
     kept = [int(np.sum(each > 1)) for each in occurrences[1:]]
     assert [len(each.words) for each in made.model.orders] == [19, *kept]
@@ -119,7 +117,7 @@ def test_ngrams_are_counted_within_sentences():
     assert bigrams.suffixes.tolist() == bigrams.words.tolist()
     assert trigrams.occurrences.tolist() == [2, 1, 2]  # <s> a b, <s> b </s>, a b </s>
     assert bigrams.words[trigrams.suffixes].tolist() == trigrams.words.tolist()
-    assert fourgrams.occurrences.tolist() == [2]  # of five words there is none
+    assert fourgrams.occurrences.tolist() == [2]  # there are no 5-grams
 
 
 def test_text_without_words_is_refused():

@@ -1,6 +1,4 @@
-"""Candidates against the dense masked softmax that they stand for."""
-
-from __future__ import annotations
+"""Candidates compared with a masked softmax over all characters."""
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ def run(function, token_ids=TOKENS, num_tokens=NUM_TOKENS, logits=None):
 
 
 def dense_log_probs(scored, shape):
-    """Returns what a masked softmax over all characters gives, [batch x length, characters]."""
+    """Returns the log of a masked softmax over all characters, [batch x length, characters]."""
     logits = np.full([np.prod(shape), ALLOWED.shape[1]], -np.inf)
     logits[scored.positions, scored.characters] = scored.logits
     with np.errstate(divide="ignore", invalid="ignore"):

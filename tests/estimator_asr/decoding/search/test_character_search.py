@@ -1,6 +1,4 @@
-"""The best sentence of the candidates, against all sentences one by one."""
-
-from __future__ import annotations
+"""The best sentence from the candidates, compared with all possible sentences."""
 
 import itertools
 
@@ -30,22 +28,14 @@ def words(model):
 
 @pytest.fixture(scope="module")
 def sentences(words):
-    """For each utterance its positions: log probabilities of characters."""
-    generator, result = np.random.default_rng(1), []
-    for length in NUM_TOKENS:
-        counts = generator.integers(1, 4, length)
-        result.append(
-            [
-                dict(
-                    zip(
-                        generator.choice(len(words), count, replace=False).tolist(),
-                        np.log(generator.dirichlet([1] * count)),
-                    )
-                )
-                for count in counts
-            ]
-        )
-    return result
+    """Returns, for each position of each utterance, {character: log probability}."""
+    generator = np.random.default_rng(1)
+
+    def draw(count):
+        characters = generator.choice(len(words), count, replace=False).tolist()
+        return dict(zip(characters, np.log(generator.dirichlet([1] * count))))
+
+    return [[draw(count) for count in generator.integers(1, 4, length)] for length in NUM_TOKENS]
 
 
 def score(model, words, utterance, characters):
@@ -118,7 +108,7 @@ def test_an_utterance_alone_has_the_same_result(model, words, sentences, beam_wi
 
 @pytest.mark.long
 def test_a_token_with_many_candidates_keeps_the_best(model, words):
-    """<unk> has all characters as candidates, but the search uses no more of them than of other tokens."""
+    """All characters are candidates of <unk>, but like for other tokens, only the best three are searched."""
     unknown = dict(enumerate(np.log(np.random.default_rng(3).dirichlet([1] * len(words)))))
     best = dict(sorted(unknown.items(), key=lambda each: -each[1])[:3])
     got, want = (search(model, words, [[{1: 0.0}, position]], length=2) for position in (unknown, best))

@@ -1,7 +1,5 @@
 """Greedy decoding against paths worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

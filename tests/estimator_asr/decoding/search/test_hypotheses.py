@@ -1,14 +1,10 @@
-"""Hypotheses in another order."""
-
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 
 from estimator_asr.decoding.search import hypotheses
 
 
-def test_reranked_by_what_is_added():
+def test_hypotheses_are_reranked_by_added_scores():
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         found = hypotheses.Hypotheses(
             tf.constant([[[1, 2], [3, -1], [-1, -1]]]),

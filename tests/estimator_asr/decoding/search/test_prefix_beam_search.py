@@ -1,6 +1,4 @@
-"""Prefix beam search against a plain one with dictionaries, all paths, and itself in other batches."""
-
-from __future__ import annotations
+"""Prefix beam search against a plain search with dictionaries, all paths, and itself in other batches."""
 
 import collections
 import itertools
@@ -188,14 +186,6 @@ def test_scorers_add_to_the_probability():
         assert acoustic == pytest.approx(plain[tokens], abs=1e-4)
         assert score == pytest.approx(plain[tokens] + 5 * pairs + 2 * (tokens[-1:] == (1,)), abs=1e-4)
     assert [score for _, score, _ in found] == sorted((score for _, score, _ in found), reverse=True)
-
-
-@pytest.mark.long
-def test_the_token_bonus_counts_tokens():
-    logits = np.float32(np.random.default_rng(8).normal(size=[1, 6, NUM_CLASSES]))
-    (found,) = Search(scorers=[scorers.TokenBonus(0.7)])(logits, [6])
-    for tokens, score, acoustic in found:
-        assert score == pytest.approx(acoustic + 0.7 * len(tokens), abs=1e-4)
 
 
 @pytest.mark.long

@@ -1,7 +1,5 @@
 """CTC of characters with several readings against sums over all paths."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -31,7 +29,7 @@ def run(log_probs, num_frames, readings, counts):
 
 
 def total(log_probs, readings):
-    """Returns the log probability of all paths that write one reading of each character."""
+    """Returns the log probability of all paths that spell one reading of each character."""
     wanted, score = set(itertools.product(*readings)), -np.inf
     for path in itertools.product(range(BLANK + 1), repeat=len(log_probs)):
         written = tuple(key for key, _ in itertools.groupby(path) if key != BLANK)
@@ -58,7 +56,7 @@ def test_each_character_is_read_as_it_sounds():
         log_probs[frame, token] = -0.01
     readings = np.array([[[(1, 0), (1, 2), (0, 1), (3, -1)]]])
     found = run(log_probs[None], [6], readings, [[4]])
-    assert found.num_characters[0, 0] == 3  # the fourth is not in the audio
+    assert found.num_characters[0, 0] == 3  # the audio does not contain the fourth character
     assert found.ids[0, 0].tolist() == [0, 1, 0, -1]
 
 

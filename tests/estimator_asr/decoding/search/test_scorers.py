@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 
 import ngram_reference
@@ -65,7 +63,7 @@ def _score(model, tokens, token_ids) -> float:
 
 
 def test_arrays_can_be_tensors_and_the_loop_a_while_loop(session, arrays):
-    """As in beam search, batch and beam size are unknown and the weight is a tensor."""
+    """Batch size and beam width are unknown and the weight is a tensor, as in beam search."""
     weight = tf.compat.v1.placeholder(tf.float32, [])
     tensors = {name: tf.constant(value) for name, value in vars(arrays).items() if name != "order"}
     scorer = scorers.NgramScorer(dataclasses.replace(arrays, **tensors), weight)

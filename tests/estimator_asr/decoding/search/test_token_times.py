@@ -1,7 +1,5 @@
 """Times of tokens against the alignment in numpy and against paths worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy_alignment
 import pytest
@@ -63,7 +61,7 @@ def test_a_batch_without_any_tokens():
 
 @pytest.mark.long
 def test_scores_of_tokens_that_are_not_the_most_probable_ones():
-    """The frames are 0, blank, 2, 1, blank; the tokens 0 and 1 leave out 2, and 3 is heard nowhere."""
+    """The frames are 0, blank, 2, 1, blank; the tokens 0 1 leave out 2, and no frame contains 3."""
     log_probs = log_softmax(6 * np.eye(5)[[[0, BLANK, 2, 1, BLANK]]])
     found = align(log_probs, [5], [[0, 1]], [2], token_times.align_and_score)
     assert found.times.ends.tolist() == [[1, 4]]

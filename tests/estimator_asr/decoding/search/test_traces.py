@@ -1,6 +1,4 @@
-"""What links of a search say: tokens, their frames, and the prefix of the first beam that they follow."""
-
-from __future__ import annotations
+"""The tokens, frames and first prefixes to which the links of a search lead."""
 
 import numpy as np
 import tensorflow as tf

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import dataclasses
 import types
 
@@ -43,7 +41,7 @@ def test_decoder_targets_end_with_the_end_symbol():
 @pytest.mark.parametrize(
     "chosen, token_ids, num_tokens, expected",
     [
-        # Class 9 ends. One of the first row is wrong, and the end of the second; the third says nothing.
+        # Class 9 is the end. A label of row 1 and the end of row 2 are wrong; row 3 has no labels.
         ([[4, 5, 9], [6, 0, 0], [1, 1, 1]], [[4, 7], [6, 1], [1, 1]], [2, 1, 0], (2, 5)),
         ([[0, 4, 9]], [[0, 4]], [2], (1, 3)),  # an unknown label is never right
     ],
@@ -113,7 +111,7 @@ def test_an_utterance_without_words_counts_one_label_per_eight_frames():
 
     loss, count = run(build)
     assert count == 20 // 8 + 1
-    # The one path of blanks, and 210 of all paths, which begin and end the label where they like.
+    # One path consists of blanks; the label has 210 paths, one for each choice of its first and last frame.
     assert loss == pytest.approx(20 * np.log(4) + (20 * np.log(4) - np.log(210)), rel=1e-5)
 
 
@@ -186,7 +184,7 @@ def test_the_attention_decoder_ranks_the_hypotheses(tmp_path):
 
 
 def build_decoder_losses(tmp_path, softmax, training, index):
-    """Returns the names of the variables, the metrics, and the loss of a batch at a step."""
+    """Returns the variables' shapes, the losses of a batch in step `index`, and the number of operations."""
     model = small_models.make_without_dropout(str(tmp_path / f"{softmax}{training}{index}"), "acoustic")
     chosen = dataclasses.replace(model.config.acoustic, softmax=softmax, num_sampled=2, label_smoothing=0.0)
     settings = dataclasses.replace(model.config, acoustic=chosen, tokens_by_frequency=(3, 1, 2, 4, 0))
@@ -229,7 +227,7 @@ def test_a_step_samples_the_same_tokens_again_and_another_step_others(tmp_path):
 
 @pytest.mark.long
 def test_score_beside_ctc_equals_what_the_search_added(tmp_path):
-    """Token bonus and attention decoder also score sequences that the search has not found."""
+    """The scores come from the token bonus and the attention decoder."""
     model = tiny_models.make_acoustic_model(str(tmp_path / "am"))
     decode = config.DecodeConfig(token_bonus=1.5, attention_weight=0.5)
     writer = acoustic_task.Acoustic(dataclasses.replace(model, decode=decode))

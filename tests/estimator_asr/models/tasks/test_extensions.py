@@ -1,7 +1,5 @@
 """A new encoder, decoder or loss needs one file and one entry; nothing else knows its name."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import new_models
@@ -27,7 +25,7 @@ SUBSAMPLING = 8
 
 
 def join_frames(config, fbank, num_frames, seed) -> encoders.Encoding:
-    """Joins eight frames to one vector."""
+    """Joins each group of eight frames into one vector."""
     del seed
     fbank = layers.clear_padding(fbank, layers.sequence_mask(num_frames, tf.shape(fbank)[1]))
     fbank = tf.pad(fbank, [[0, 0], [0, -tf.shape(fbank)[1] % SUBSAMPLING], [0, 0]])

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import small_models
 import small_records
@@ -36,9 +34,9 @@ def test_the_error_rate_counts_all_utterances_and_the_loss_those_with_one_charac
         train=training_config.TrainConfig(model="language"),
     )
     model = small_models.create_or_check(str(tmp_path / "model"), settings, str(tmp_path / "data"))
-    impossible = [1, 1]  # 你 goes with neither token: each is an error
+    impossible = [1, 1]  # 你 is a candidate of neither token, so both are errors
     features = {"token_ids": np.int32([[1, 2], [1, 2]]), "num_tokens": np.int32([2, 2])}
-    # 你 alone for two tokens in the second row.
+    # The second row has one character for two tokens.
     labels = {"character_ids": np.int32([impossible, [1, 0]]), "num_characters": np.int32([2, 1])}
 
     def build():

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -64,7 +62,7 @@ def test_the_length_ratio_is_a_ratio_of_sums():
 @pytest.mark.parametrize(
     "hypotheses, num_ids, references, num_references, expected",
     [
-        # The first, third and fifth are alike, of which the first and third have equal references too.
+        # Hypotheses 1, 3 and 5 are equal; references 1 and 3 are equal too, but reference 5 differs.
         (
             *([[5, 6], [5, 9], [5, 6], [7, 9], [5, 6]], [2, 1, 2, 1, 2]),
             *([[5, 6], [1, 9], [5, 6], [7, 9], [8, 0]], [2, 1, 2, 1, 1], (3, 5)),

@@ -1,7 +1,5 @@
 """The punctuation task: its loss, its error rate, and the marks that it chooses."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

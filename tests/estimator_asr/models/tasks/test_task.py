@@ -1,7 +1,5 @@
 """Serving builds and restores the variables that training saves, for each architecture and token type."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np
