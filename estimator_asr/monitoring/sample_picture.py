@@ -20,7 +20,7 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_LETTERS_PER_INCH = 13  # letters of a label per inch; leaves space for wide letters
+_LETTERS_PER_INCH = 10  # letters of a label per inch of the figure, a fifth of which is margins
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # line from a label to its span
 _MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 
@@ -84,7 +84,7 @@ def _draw_spectrogram(axes, picture, is_crowded):
     for begin, end in spans:
         axes.axvspan(begin, end, color="white", alpha=0.25, linewidth=0)
     centers = np.array([(begin + end) / 2 for begin, end in spans])
-    num_letters = 1.5 if is_crowded else 1 + max(map(len, picture.names), default=0)
+    num_letters = 1.8 if is_crowded else 1 + max(map(len, picture.names), default=0)
     width = num_letters / _LETTERS_PER_INCH * picture.seconds / axes.figure.get_figwidth()
     options = {"textcoords": "data", "ha": "center", "rotation": 90 if is_crowded else 0}
     top = picture.fbank.shape[1]

@@ -1,5 +1,6 @@
 """tune finds and saves settings that do not increase the errors; evaluate and export use these settings."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -104,6 +105,8 @@ def save(model_dir, arpa=None, **settings):
 
 def test_tuning_again_without_the_ngram_model_removes_it(model_dir, ngram):
     assert save(model_dir, ngram, ngram_weight=0.5).ngram.order == 2
+    (file,) = model_dir.glob("ngram*")
+    assert file.name == f"ngram-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}.npz"
     opened = save(model_dir)
     assert not list(model_dir.glob("ngram*"))
     assert (opened.ngram, opened.decode) == (None, config.DecodeConfig())

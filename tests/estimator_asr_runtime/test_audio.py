@@ -165,6 +165,7 @@ def test_a_file_that_is_missing(tmp_path):
         (np.ones(400), statuses.OK),
         (np.ones(0), statuses.EMPTY),
         (np.ones(399), statuses.EMPTY),
+        (np.ones(1600), statuses.OK),
         (np.ones(1601), statuses.TOO_LONG),
         (np.full(400, 0.0004), statuses.SILENT),
         (np.full(400, 0.0005), statuses.OK),

@@ -52,6 +52,11 @@ def test_the_coordinator_runs_a_task_of_a_cluster(monkeypatch):
     assert estimator_training.should_run_distribute_coordinator(config)
 
 
+def test_a_cluster_that_was_not_completed_here_needs_no_coordinator():
+    config = types.SimpleNamespace(cluster_spec=tf.train.ClusterSpec(CLUSTER))
+    assert not estimator_training.should_run_distribute_coordinator(config)
+
+
 def test_a_single_process_needs_no_coordinator(monkeypatch):
     config = make_config(monkeypatch, {})
     assert (config.is_chief, config.task_type, config.num_worker_replicas) == (True, "worker", 1)

@@ -1,6 +1,9 @@
 import io
+import itertools
 
+import matplotlib.figure
 import matplotlib.image
+import matplotlib.text
 import numpy as np
 import pytest
 
@@ -68,6 +71,22 @@ def test_labels_are_drawn_at_their_aligned_times():
 )
 def test_labels_that_would_overlap_are_moved(centers, places):
     assert list(sample_picture.spread(np.array(centers), 0.5, 10.0)) == pytest.approx(places)
+
+
+@pytest.mark.parametrize("num_names, rotation", [(5, 0), (25, 90)])
+def test_labels_do_not_overlap_and_are_vertical_only_if_there_are_many(monkeypatch, num_names, rotation):
+    figures, subplots = [], matplotlib.figure.Figure.subplots
+
+    def spy(figure, *args, **options):
+        figures.append(figure)
+        return subplots(figure, *args, **options)
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "subplots", spy)
+    draw(names=["zhuang4"] * num_names, spans=[(i // 4, i // 4 + 1) for i in range(num_names)])
+    labels = figures[0].axes[0].texts
+    boxes = [matplotlib.text.Text.get_window_extent(label) for label in labels]  # without the leaders
+    assert [label.get_rotation() for label in labels] == [rotation] * num_names
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
 
 
 @pytest.mark.filterwarnings("error")

@@ -53,6 +53,12 @@ def test_save_and_load_round_trip(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dataset_info.json"]
 
 
+def test_the_file_has_an_indented_line_per_value_with_readable_hanzi(tmp_path):
+    dataclasses.replace(INFO, splits={"测试": DEV}).save(str(tmp_path))
+    text = (tmp_path / "dataset_info.json").read_text(encoding="utf-8")
+    assert '\n "fbank_dtype": "float16",\n' in text and '\n  "测试": {\n' in text
+
+
 def test_duplicate_data_directories_are_refused(tmp_path):
     INFO.save(str(tmp_path))
     (tmp_path / "link").symlink_to(tmp_path)

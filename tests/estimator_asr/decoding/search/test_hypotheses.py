@@ -17,3 +17,9 @@ def test_hypotheses_are_reranked_by_added_scores():
     assert reranked.num_tokens.tolist() == [[1, 2, 0]]
     assert reranked.scores.tolist() == [[-3.0, -5.0, -np.inf]]
     assert reranked.acoustic_scores.tolist() == [[-1.5, -0.5, -np.inf]]
+
+
+def test_a_shorter_list_of_hypotheses_is_padded_before_it_is_joined():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        joined = hypotheses.join(tf.constant([[[1, 2]]]), tf.constant([[[3], [4]]]), -1)
+        assert session.run(joined).tolist() == [[[1, 2], [3, -1], [4, -1]]]

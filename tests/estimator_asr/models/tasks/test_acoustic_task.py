@@ -83,15 +83,16 @@ def test_each_loss_is_divided_by_its_number_of_labels():
 
 def test_the_local_loss_counts_only_in_training():
     def build():
-        sure, even = tf.one_hot([[0]], 4) * 100.0, tf.zeros([1, 1, 4])
-        outputs = acoustic.AcousticOutputs(sure, tf.constant([1]), None, local_logits=even)
+        half, quarter = tf.constant([[[0.0, 0.0, -100.0, -100.0]]]), tf.zeros([1, 1, 4])
+        outputs = acoustic.AcousticOutputs(half, tf.constant([1]), None, local_logits=quarter)
         labels = {"token_ids": tf.constant([[0]]), "num_tokens": tf.constant([1])}
         chosen = config.AcousticConfig(local_ctc_weight=0.25)
         task = acoustic_task.Acoustic(types.SimpleNamespace(config=types.SimpleNamespace(acoustic=chosen)))
         return [task.losses(outputs, {}, labels, training) for training in (True, False)]
 
     trained, evaluated = run(build)
-    assert trained.total == pytest.approx(0.25 * np.log(4)) and evaluated.total == pytest.approx(0)
+    assert trained.total == pytest.approx(0.75 * np.log(2) + 0.25 * np.log(4))
+    assert evaluated.total == pytest.approx(np.log(2))
     for each in (trained, evaluated):
         assert each.parts["local-ctc-loss"] == pytest.approx((np.log(4), 1)) and each.num_labels == 1
 

@@ -26,7 +26,7 @@ def test_a_batch_has_the_shapes_of_the_input():
     assert values["fbank"].shape == (3, 41, 5) and values["num_frames"].tolist() == [41] * 3
     # 41 frames become 11 after subsampling, so 6 labels without equal neighbours always fit.
     assert values["token_ids"].tolist() == [[0, 1, 0, 1, 0, 1]] * 3
-    assert values["num_tokens"].tolist() == [6] * 3
+    assert values["num_tokens"].tolist() == [6] * 3 and values["seed"].shape == (2,)
     assert memory_probe.make_batch(3, 400, SOURCE, None)["token_ids"].shape == (3, 9)
     text = memory_probe.make_batch(2, 7, TEXT, np.array([0, 0, 0.5, 0, 0, 0.5]))
     assert text["token_ids"].shape == text["character_ids"].shape == (2, 7) and "fbank" not in text

@@ -84,6 +84,7 @@ def test_the_packages_of_this_environment_fit():
         ((3, 11, 7), {"tensorflow": None, "tensorflow-intel": "2.15.1"}),
         ((3, 11, 7), {"tensorflow": None, "tensorflow-macos": "2.15.1"}),
         ((3, 12, 1), {"numpy": "1.26.4"}),  # fits the newer release too
+        ((3, 12, 1), {"keras": "3.13.0rc1"}),
     ],
 )
 def test_other_tested_packages_are_ok(check, python, changes):
