@@ -1,7 +1,5 @@
 """Compares the losses of two sides that train the same model, and times their loops in turns."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 

@@ -5,8 +5,6 @@
 Each line is measured in a separate process: CPU seconds until the first batch, or for 300 batches.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Prepares the machine for a benchmark: the peer's package, the libraries, and one or two cores."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

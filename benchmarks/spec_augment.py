@@ -5,8 +5,6 @@
 Both are timed in turns in each round; the times are medians.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import statistics

@@ -1,7 +1,5 @@
 """Finds where the speech of a recording begins and ends by its level, for measurements."""
 
-from __future__ import annotations
-
 import numpy as np
 
 _FRAMES_PER_SECOND = 100

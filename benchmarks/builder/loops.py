@@ -1,7 +1,5 @@
 """The loops that are timed on one core: the peer's, and the minimum work of any builder."""
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Callable, Sequence

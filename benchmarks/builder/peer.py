@@ -6,8 +6,6 @@ soundfile, kaldi-native-fbank (80 bins of log-mel, dither 0, float16), tf.train.
 tf.io.TFRecordWriter; no checks, no statistics. It imports nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Whole programs with their start-up: our build of a corpus, and a peer with kaldi-native-fbank."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Our side of benchmarks/devices: an export with random weights in all formats, and its recognisers."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The peer of benchmarks/devices: sherpa-onnx with the Conformer of benchmarks/streaming, in long chunks."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The checks of devices, data and trainings, each of which runs a child process and yields a line."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import json
 import os

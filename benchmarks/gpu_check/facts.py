@@ -3,8 +3,6 @@
 python -m benchmarks.gpu_check.facts    # findings of the doctor, GPUs with compute capability
 """
 
-from __future__ import annotations
-
 import json
 import logging
 

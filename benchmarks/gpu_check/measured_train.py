@@ -7,8 +7,6 @@ device of one replica. This shows placement, collectives and memory of several r
 GPU. NCCL refuses two parts of one GPU, so the gradients are added in rings, as between CPU replicas.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import resource

@@ -3,8 +3,6 @@
 Each starts as on the day of its installation: what it learns from a user is empty.
 """
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import glob

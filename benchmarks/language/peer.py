@@ -1,7 +1,5 @@
 """The same language model in PyTorch: the peer of benchmarks/language.py."""
 
-from __future__ import annotations
-
 import math
 import types
 

@@ -1,7 +1,5 @@
 """Our side of benchmarks/pretrained.py: the training steps on Whisper's encoder, and `encode`."""
 
-from __future__ import annotations
-
 from typing import Optional
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A Whisper encoder in the published format with random weights, which do not affect its speed."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Our side of benchmarks/real_time.py: the graph that is exported, run up to each of its parts."""
 
-from __future__ import annotations
-
 import numpy as np
 import tensorflow as tf
 

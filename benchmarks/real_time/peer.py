@@ -1,7 +1,5 @@
 """PyTorch's side of benchmarks/real_time.py: the same conformer, traced and frozen by torch.jit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import kaldi_native_fbank

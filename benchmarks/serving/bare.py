@@ -1,7 +1,5 @@
 """The bare SavedModel for the benchmark of the server: clips per second in batches of each size."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Sequence

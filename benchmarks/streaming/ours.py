@@ -1,7 +1,5 @@
 """Our side of benchmarks/streaming: the signature `stream`, and the whole utterance with the same weights."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

@@ -5,8 +5,6 @@ random, so what is compared is the time. As in WeNet, attention has the frames o
 convolutions a cache; the subsampling reads three frames of the next chunk.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -3,8 +3,6 @@
 Convolutions have their images in channels_last, and Adam is PyTorch's fused one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Modules have the names of our variable scopes, so that weights are copied by nam
 PyTorch: nn.Linear, nn.LayerNorm, F.scaled_dot_product_attention, F.glu.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,7 +1,5 @@
 """Our side of benchmarks/transcription.py: a model that the programs make, and how transcribe calls it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests the calculations in the benchmarks: counts, error rates, limits, and the data given to both sides."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import math

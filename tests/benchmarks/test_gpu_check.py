@@ -1,7 +1,5 @@
 """Tests the GPU check: its verdicts on losses, devices and child processes, and what it runs again."""
 
-from __future__ import annotations
-
 import math
 import os
 

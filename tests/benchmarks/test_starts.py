@@ -1,7 +1,5 @@
 """Each benchmark runs on data that are too small for meaningful results."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

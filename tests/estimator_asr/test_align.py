@@ -1,7 +1,5 @@
 """python -m estimator_asr.align with an untrained model; the texts are what the model hears."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

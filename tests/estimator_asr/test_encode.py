@@ -1,7 +1,5 @@
 """Tests all steps with a pretrained encoder: build, encode, train, evaluate, export, transcribe."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests python -m estimator_asr.evaluate: utterances, error rates (compared with jiwer), error messages."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import itertools

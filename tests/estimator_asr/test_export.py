@@ -1,7 +1,5 @@
 """The program estimator_asr.export."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """python -m estimator_asr.pseudo_label with a real export, and with invented transcripts."""
 
-from __future__ import annotations
-
 import json
 import os
 import types

@@ -4,8 +4,6 @@ They are evaluated, averaged, trained further, exported and served. tests/data h
 tests/support/models/make_release_models.py makes them again.
 """
 
-from __future__ import annotations
-
 import json
 
 import paths

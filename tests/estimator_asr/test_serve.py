@@ -1,7 +1,5 @@
 """python -m estimator_asr.serve as a process: its start, requests, signals and messages."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,7 +1,5 @@
 """python -m estimator_asr.transcribe, as a process and within the test."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The search in NumPy returns the same hypotheses as TensorFlow's; small cases are checked by hand."""
 
-from __future__ import annotations
-
 import functools
 import math
 

@@ -3,8 +3,6 @@
 Parts of TensorFlow's graph replace the graphs that ONNX Runtime or LiteRT would run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

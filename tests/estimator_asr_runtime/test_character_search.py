@@ -1,7 +1,5 @@
 """The search for characters returns the same sentences as TensorFlow's."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import small_ngrams

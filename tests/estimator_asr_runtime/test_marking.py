@@ -1,7 +1,5 @@
 """Marks and numbers in transcripts, with a punctuation graph in plain Python."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

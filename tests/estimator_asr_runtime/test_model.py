@@ -1,7 +1,5 @@
 """Model directories: each missing, damaged or foreign file has an error message."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

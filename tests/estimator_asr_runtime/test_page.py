@@ -1,7 +1,5 @@
 """The program that writes a page: the files that it writes, and the input that it refuses."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import io

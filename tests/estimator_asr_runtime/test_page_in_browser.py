@@ -1,7 +1,5 @@
 """The page in a browser: files, the microphone, errors, a phone's width, and no requests to other servers."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import http.server

@@ -1,7 +1,5 @@
 """The page's recogniser in Node returns the same results as the Python one, for exports of random weights."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The page shows a result, in Node with HTML elements that only keep their content."""
 
-from __future__ import annotations
-
 import json
 
 import node

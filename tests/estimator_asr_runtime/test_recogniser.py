@@ -1,7 +1,5 @@
 """The cascade with graphs in plain Python, so that results can be checked by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """The written form of numbers: the table in docs/written-form.tsv, and random text."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

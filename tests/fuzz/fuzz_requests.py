@@ -8,8 +8,6 @@ or a crash, ends the run and writes the input to a file. Seeds and new inputs ar
 passed. All flags are libFuzzer's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Tests .ci/run, which runs the demo and the tests with each Python version and prints the totals."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

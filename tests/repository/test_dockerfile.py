@@ -1,7 +1,5 @@
 """Tests the Dockerfile: hadolint accepts it, the files that it copies are enough, and its arguments work."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

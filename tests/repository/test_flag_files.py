@@ -1,7 +1,5 @@
 """Tests --help and flags/<corpus>/*.flags: the files parse, explain each flag and repeat no default value."""
 
-from __future__ import annotations
-
 import pathlib
 
 import paths

@@ -1,7 +1,5 @@
 """Rules for imports that the contracts in pyproject.toml (`make lint`) cannot express."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import graphlib

@@ -1,7 +1,5 @@
 """JSON is parsed by config_json.parse, because json.loads raises RecursionError for deeply nested text."""
 
-from __future__ import annotations
-
 import re
 
 import paths

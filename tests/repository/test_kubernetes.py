@@ -1,7 +1,5 @@
 """Tests the Kubernetes manifest in examples/: every pod gets a TF_CONFIG that the program accepts."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tests the Makefile: it finds a suitable Python, installs once, and says in one sentence what is missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Runs the pages' JavaScript code that mixes channels, in Node."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Only the private names of other packages that CONTRIBUTING.md lists are used."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -3,8 +3,6 @@
 If this test fails, rewrite the sentence so that it names its subject, instead of only avoiding the pattern.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

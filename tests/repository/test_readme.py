@@ -1,7 +1,5 @@
 """Tests the documentation: commands use programs, flags and files that exist, and links have a target."""
 
-from __future__ import annotations
-
 import functools
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Tests pinned requirements: one version of each package per Python, within the bounds in pyproject.toml."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

@@ -1,7 +1,5 @@
 """Untracked files in a work tree (a demo, notebooks, data) do not change the results of tests and linters."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

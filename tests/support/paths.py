@@ -1,7 +1,5 @@
 """Directories and files of the repository, and the programs in tests/support."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

@@ -4,8 +4,6 @@ All programs define their flags in absl's global list, so the flags of one progr
 program defines its own.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Tests that depend on how a process starts or ends (signals, limits, variables th
 loaded) use subprocess instead.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pathlib

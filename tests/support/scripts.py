@@ -1,7 +1,5 @@
 """Shell scripts that replace make, pip, Python or uv in a test."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Tests python -m tfrecord_builder.synthesise: reproducible bytes, --check, errors, interruptions."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The demo's grammar: readings of polyphones, tone sandhi in the speech alone, and punctuation marks."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """The small demo is interrupted once and run again; then all its output is checked."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

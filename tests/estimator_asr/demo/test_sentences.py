@@ -1,7 +1,5 @@
 """The sentences of the full demo, and their files."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

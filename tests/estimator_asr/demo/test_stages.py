@@ -1,7 +1,5 @@
 """Stages of the demo: stamps, failures, interruptions, and the lock on the directory."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The tables at the end of the demo."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

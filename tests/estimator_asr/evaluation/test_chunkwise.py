@@ -1,7 +1,5 @@
 """Tests recognition chunk by chunk: the time of each chunk, and the delays of tokens."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

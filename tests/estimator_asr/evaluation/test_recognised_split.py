@@ -1,7 +1,5 @@
 """Opens models for evaluate, and compares recognised speech with the text as the corpus writes it."""
 
-from __future__ import annotations
-
 import pytest
 import tiny_models
 

@@ -1,7 +1,5 @@
 """Tests evaluate --format, which recognises recordings with the runtime, and its error messages."""
 
-from __future__ import annotations
-
 import re
 import types
 

@@ -1,7 +1,5 @@
 """Tests distributed training with estimator_training, and compares it with TensorFlow 2.15 if installed."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Files for servers: warm-up requests are valid for TensorFlow Serving; the client needs only Python."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.server

@@ -1,7 +1,5 @@
 """The model card lists the data and the reports, which must evaluate the exported models."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

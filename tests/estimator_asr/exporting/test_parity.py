@@ -1,7 +1,5 @@
 """The parity certificate: a correct export passes; an export with different outputs is refused."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os

@@ -1,7 +1,5 @@
 """Utterances and their recordings are read from a data directory that the builder wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Tests reading Whisper's decoder for tune, and errors for files that do not fit."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -1,7 +1,5 @@
 """Tests the content of encoded data directories, and errors for data or weights that do not fit."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import filecmp

@@ -1,7 +1,5 @@
 """Tests reading and saving the files of published encoders, and errors for unusable files."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import new_models
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Tests the causes of errors with examples by hand, and that they add up to the errors in the error rate."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

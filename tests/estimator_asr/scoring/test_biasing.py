@@ -1,7 +1,5 @@
 """Compares biased and unbiased error rates with counts by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from estimator_asr.scoring import biasing, utterances

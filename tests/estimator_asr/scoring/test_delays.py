@@ -1,7 +1,5 @@
 """Tests the emission delay: the time from the end of a syllable until its token no longer changes."""
 
-from __future__ import annotations
-
 import pytest
 
 from estimator_asr.scoring import delays

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import jiwer
 import kaldialign
 import numpy as np

@@ -1,7 +1,5 @@
 """Compares MAPSSWE with segments by hand, and with the statistic of NIST's sc_stats."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests that the error rate on dev during training equals the error rate from `evaluate`."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

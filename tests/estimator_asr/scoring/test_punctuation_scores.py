@@ -1,7 +1,5 @@
 """Tests the comparison of marks in two texts, which uses an alignment of the characters."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

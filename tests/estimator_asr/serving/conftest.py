@@ -1,7 +1,5 @@
 """Fixtures for the tests of serving."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

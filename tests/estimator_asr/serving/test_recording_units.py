@@ -1,7 +1,5 @@
 """Units of recordings: which recordings are recognised again, the division into units, and errors."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """Random invalid or malicious recordings, as bytes."""
 
-from __future__ import annotations
-
 import functools
 import io
 import random

@@ -3,8 +3,6 @@
 This needs a new process: only then does eSpeak NG produce the same samples, and it can start only once.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Encodes a tone with PyAV in formats of telephones, browsers and other recorders: MP4, WebM, AAC, MP3."""
 
-from __future__ import annotations
-
 import fractions
 import functools
 import pathlib

@@ -1,7 +1,5 @@
 """WAV files of every kind as bytes, written by soundfile or, for other variants, from chunks."""
 
-from __future__ import annotations
-
 import io
 import struct
 

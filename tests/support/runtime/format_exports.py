@@ -3,8 +3,6 @@
 Pages also need onnxruntime-web, whose directory is in the environment variable ONNXRUNTIME_WEB.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Runs JavaScript of the pages in Node."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

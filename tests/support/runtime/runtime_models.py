@@ -1,7 +1,5 @@
 """Models for tests of estimator_asr_runtime: settings, graphs in plain Python, and model directories."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

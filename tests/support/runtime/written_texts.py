@@ -1,7 +1,5 @@
 """The table in docs/written-form.tsv, and random text that is difficult for the rules of the written form."""
 
-from __future__ import annotations
-
 import csv
 import random
 import re

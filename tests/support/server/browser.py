@@ -1,7 +1,5 @@
 """A headless Chromium that opens pages, controlled through two pipes with the DevTools protocol."""
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import json

@@ -3,8 +3,6 @@
 make(random.Random(1)) -> (kind, bytes)
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random

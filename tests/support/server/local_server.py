@@ -5,8 +5,6 @@ with local_server.serve(export_dir, max_queue_seconds=1.0) as server:
     server.parts  # the service.Service, which tests can inspect
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import threading

@@ -6,8 +6,6 @@ with loopback_server.serve({"/a.tgz": content}) as server:
     server.asked  # the headers of each request, in order
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.server
 import re

@@ -3,8 +3,6 @@
 recognition_results.make("你好，吗？", [0.1, 0.35, 0.6])
 """
 
-from __future__ import annotations
-
 MARKS = "，。？！、；："
 
 

@@ -1,7 +1,5 @@
 """python -m estimator_asr.serve as a process, on a free port of 127.0.0.1."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests the decoding of MP4, WebM, AAC and AMR by PyAV in a separate process."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

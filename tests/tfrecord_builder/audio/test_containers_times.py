@@ -1,7 +1,5 @@
 """Gaps between the timestamps of packets become silence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import telephone_files

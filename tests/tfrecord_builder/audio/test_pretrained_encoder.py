@@ -1,7 +1,5 @@
 """Default layers of a pretrained encoder, and the number of values per output frame."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfrecord_builder.audio import pretrained_encoder

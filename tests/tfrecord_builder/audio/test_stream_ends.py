@@ -1,7 +1,5 @@
 """MP3, Ogg and FLAC files that libsndfile does not read to the end are read to the end or refused."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """Tests WAV files whose recorder stopped before it wrote the number of samples into the header."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

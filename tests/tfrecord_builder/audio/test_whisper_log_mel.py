@@ -1,7 +1,5 @@
 """Compares Whisper's log-mel features with NumPy, and the mel filters with published values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

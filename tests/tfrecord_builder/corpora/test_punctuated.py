@@ -1,7 +1,5 @@
 """Texts with punctuation marks are cut into pieces; parts whose marks are unknown are left out."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

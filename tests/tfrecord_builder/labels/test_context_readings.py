@@ -1,7 +1,5 @@
 """Tests readings of hanzi that depend on the surrounding words, with tone sandhi."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

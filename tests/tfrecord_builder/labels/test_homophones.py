@@ -1,7 +1,5 @@
 """Characters are replaced with characters that sound alike."""
 
-from __future__ import annotations
-
 import collections
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts are normalised with their punctuation marks, and labelled for the punctuation model."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfrecord_builder.data import manifest, marks

@@ -1,7 +1,5 @@
 """Tests how numbers are read, with the tables in docs/numbers.md."""
 
-from __future__ import annotations
-
 import re
 
 import paths

@@ -1,7 +1,5 @@
 """For every token type, builds a corpus, exports an untrained model, transcribes and evaluates."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 

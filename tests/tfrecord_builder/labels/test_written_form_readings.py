@@ -1,7 +1,5 @@
 """The written form of numbers, read with --numbers=read, equals the spoken words."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests eSpeak NG: its timbres, recordings, and errors if it is missing or damaged."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import itertools

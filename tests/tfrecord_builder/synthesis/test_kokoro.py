@@ -1,7 +1,5 @@
 """Tests Kokoro with a fake ONNX Runtime session: phonemes, styles, speakers, error messages."""
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import json

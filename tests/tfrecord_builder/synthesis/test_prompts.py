@@ -1,7 +1,5 @@
 """Tests prompts: the input for engines, the digest, and random generators."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests the check of recordings with an exported model: rejected recordings and refused models."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

@@ -1,7 +1,5 @@
 """Tests synthesised corpora: the directory, units of recordings, interruptions, processes that die."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Tests plans for synthesised corpora: sentences, pinyin, words, speakers per split, error messages."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfrecord_builder import errors

@@ -1,7 +1,5 @@
 """Tests fitted confidences with known odds, and the calibration error with values computed by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

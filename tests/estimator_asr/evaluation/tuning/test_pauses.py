@@ -1,7 +1,5 @@
 """Tests the choice of the weight of pauses, with texts in which only pauses indicate marks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

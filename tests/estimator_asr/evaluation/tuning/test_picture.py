@@ -1,7 +1,5 @@
 """Tests that the bars in the picture of tune show the values of the steps and of the bins."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Exports in other formats, which estimator_asr_runtime runs, are compared with their SavedModel."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

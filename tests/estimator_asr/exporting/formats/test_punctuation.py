@@ -1,7 +1,5 @@
 """The punctuation model in other formats: its graph, and its marks, which must be the SavedModel's."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """The signatures align and log_probs agree with the best path and with an alignment in NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy_alignment
 import pytest

@@ -1,7 +1,5 @@
 """The cascade returns the text that the Estimator predicts, independent of the batch and its padding."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

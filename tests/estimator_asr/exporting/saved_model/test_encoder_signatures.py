@@ -1,7 +1,5 @@
 """Rejected items, short audio and empty batches in an export with a frozen encoder."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tiny_models

@@ -1,7 +1,5 @@
 """A damaged export is refused with an error message before TensorFlow reads it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Statuses of waveforms and features, values that reach the models, and cleared outputs."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

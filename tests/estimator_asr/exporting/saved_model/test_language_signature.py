@@ -1,7 +1,5 @@
 """The signature `language` converts pinyin to hanzi."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

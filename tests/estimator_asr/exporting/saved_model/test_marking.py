@@ -1,7 +1,5 @@
 """Marks in exports: the signature punctuate, and the transcripts of audio signatures with marks."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """Models that fit together are accepted, and other combinations are refused."""
 
-from __future__ import annotations
-
 import types
 
 import pytest

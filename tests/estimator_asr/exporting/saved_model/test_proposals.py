@@ -1,7 +1,5 @@
 """Whisper's decoder in the cascade: its proposals, and its scores, which a decoder in NumPy confirms."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 

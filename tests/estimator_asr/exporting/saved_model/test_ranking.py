@@ -1,7 +1,5 @@
 """Ranking of transcripts, confidences of characters, and times of syllables."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exports are found and loaded; test_signatures.py runs them."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import shutil

@@ -1,7 +1,5 @@
 """The graph resamples as soxr does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import soxr

@@ -1,7 +1,5 @@
 """The files of an export: versions and contents; TensorFlow runs the export without this project."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

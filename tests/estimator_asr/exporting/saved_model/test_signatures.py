@@ -1,7 +1,5 @@
 """The three audio signatures of an export return the same transcripts, and the status of each item."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

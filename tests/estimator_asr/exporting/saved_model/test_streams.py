@@ -1,7 +1,5 @@
 """The signatures of a streaming model: outputs do not depend on the pieces; invalid pieces are rejected."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,7 +1,5 @@
 """A model directory is opened with its selected checkpoint; unsuitable models are refused."""
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """The WAV parser returns the same samples as libsndfile, and copes with headers whose sizes are wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import shutil

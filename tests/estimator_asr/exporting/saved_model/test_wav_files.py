@@ -1,7 +1,5 @@
 """Batches of valid and invalid WAV files; no file makes an operation fail."""
 
-from __future__ import annotations
-
 import collections
 import struct
 

@@ -1,7 +1,5 @@
 """Tests the recordings in a report with synthetic audio: levels, MP3 files and spectrograms."""
 
-from __future__ import annotations
-
 import base64
 import io
 from unittest import mock

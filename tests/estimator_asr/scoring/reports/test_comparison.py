@@ -1,7 +1,5 @@
 """Tests the comparison of reports: counts by hand, the interval's coverage, Holm's correction, errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Tests the advice in a report: sentences about the numbers in metrics.json."""
 
-from __future__ import annotations
-
 import pytest
 
 from estimator_asr.scoring import attribution

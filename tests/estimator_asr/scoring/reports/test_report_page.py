@@ -1,7 +1,5 @@
 """Tests the size of report.html, and in a browser its tables, filters and players."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests the floors: the error rates that would remain if one part made no errors."""
 
-from __future__ import annotations
-
 from estimator_asr.scoring import attribution, edit_distance, utterances
 from estimator_asr.scoring.reports import scored_split
 

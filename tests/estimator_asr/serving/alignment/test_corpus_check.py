@@ -1,7 +1,5 @@
 """python -m estimator_asr.align with a corpus; its transcripts are what an untrained model hears."""
 
-from __future__ import annotations
-
 import os
 import types
 

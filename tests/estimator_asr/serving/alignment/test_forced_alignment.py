@@ -1,7 +1,5 @@
 """The times of tokens in the windows of a recording; a window that cannot be aligned has no sentences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import spoken_frames

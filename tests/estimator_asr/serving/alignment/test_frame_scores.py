@@ -1,7 +1,5 @@
 """Frames that are stored in a temporary file, and the tokens of CTC's best path."""
 
-from __future__ import annotations
-
 import errno
 import types
 

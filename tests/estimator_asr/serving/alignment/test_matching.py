@@ -1,7 +1,5 @@
 """Sentences found among heard tokens; each letter stands for a token, and each word for a sentence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

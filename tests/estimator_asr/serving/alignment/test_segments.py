@@ -1,7 +1,5 @@
 """Utterances that are cut from a recording; its frames are synthetic, and each syllable lasts 200 ms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import spoken_frames

@@ -1,7 +1,5 @@
 """Suspicious transcripts; the frames of the recordings are synthetic, and each syllable lasts 200 ms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import spoken_frames

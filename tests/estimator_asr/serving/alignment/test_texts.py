@@ -1,7 +1,5 @@
 """Published texts: their sentences, the tokens that a speaker says, and files that cannot be read."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -1,7 +1,5 @@
 """The times of words that CTC emits in frames of 40 ms, and the files that other programs read."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Utterances of corpora and data directories, and how their recordings are read."""
 
-from __future__ import annotations
-
 import os
 
 import built_data

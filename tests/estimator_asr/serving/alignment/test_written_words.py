@@ -1,7 +1,5 @@
 """The written words of a phrase, and the number of tokens in each."""
 
-from __future__ import annotations
-
 import pytest
 
 from estimator_asr.serving.alignment import texts, written_words

@@ -1,7 +1,5 @@
 """POST /v1/align: the times of characters, and the error messages."""
 
-from __future__ import annotations
-
 import io
 
 import local_server

@@ -1,7 +1,5 @@
 """Errors in the format of each API."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

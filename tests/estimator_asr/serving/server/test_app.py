@@ -1,7 +1,5 @@
 """Limits on requests, the bearer token, health checks and metrics, over HTTP."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.client

@@ -1,7 +1,5 @@
 """The queue and its batches, with a model that runs for as long as the test wants."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

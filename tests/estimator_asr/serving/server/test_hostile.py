@@ -3,8 +3,6 @@
 NUM_HOSTILE_REQUESTS=10000 pytest tests/estimator_asr/serving/server/test_hostile.py
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import contextlib

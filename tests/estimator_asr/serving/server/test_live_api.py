@@ -1,7 +1,5 @@
 """/v1/stream with the websockets client, and streamed transcriptions with OpenAI's client."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Messages from clients of /v1/stream; test_live_api.py tests invalid messages."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The words that the page, which runs in Node, shows as settled or not while somebody speaks."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

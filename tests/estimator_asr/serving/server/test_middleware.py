@@ -1,7 +1,5 @@
 """Request ids in responses and in the log, and requests from pages of other sites."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

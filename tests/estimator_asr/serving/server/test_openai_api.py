@@ -1,7 +1,5 @@
 """OpenAI's transcription API, with OpenAI's client and with plain requests."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import io

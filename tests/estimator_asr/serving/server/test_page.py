@@ -1,7 +1,5 @@
 """The page in a real browser: files, the microphone, both languages, a narrow screen, and the token."""
 
-from __future__ import annotations
-
 import re
 
 import browser

@@ -1,7 +1,5 @@
 """The names of this machine that a server accepts if no other machine can reach it."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 

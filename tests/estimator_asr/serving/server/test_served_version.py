@@ -1,7 +1,5 @@
 """A served version: its session, the exports that are refused, and error messages from the graph."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

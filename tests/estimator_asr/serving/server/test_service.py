@@ -1,7 +1,5 @@
 """Request bodies, the memory that they use, and client errors while reading them; limits on hotwords."""
 
-from __future__ import annotations
-
 import asyncio
 import tracemalloc
 

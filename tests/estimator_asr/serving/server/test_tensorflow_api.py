@@ -1,7 +1,5 @@
 """TensorFlow Serving's REST API over HTTP, compared with its protocol buffer messages."""
 
-from __future__ import annotations
-
 import base64
 import concurrent.futures
 import json

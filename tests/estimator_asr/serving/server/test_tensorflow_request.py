@@ -1,7 +1,5 @@
 """Requests to the predict API: their parsed form, and the error messages for invalid requests."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """Uploaded recordings: decoding, and the limits on one upload and on simultaneous uploads."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import itertools

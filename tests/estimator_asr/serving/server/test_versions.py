@@ -1,7 +1,5 @@
 """Versions in an export directory: new versions take over, damaged versions do not."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Caption lines: where they end, and when they are shown."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

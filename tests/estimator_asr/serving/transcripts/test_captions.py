@@ -1,7 +1,5 @@
 """The transcript of a recording in every format, and the joined result of its segments."""
 
-from __future__ import annotations
-
 import json
 import re
 

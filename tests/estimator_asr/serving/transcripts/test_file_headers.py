@@ -1,7 +1,5 @@
 """Audio files are detected by their first bytes where samples are expected; samples are accepted."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import wave

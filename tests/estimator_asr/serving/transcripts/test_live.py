@@ -1,7 +1,5 @@
 """Which live text settles, and when; loud samples are speech, and the tests make the results."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

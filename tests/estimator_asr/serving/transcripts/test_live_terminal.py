@@ -1,7 +1,5 @@
 """Live transcription in a terminal, from pipes and a fake microphone, with a fake model."""
 
-from __future__ import annotations
-
 import io
 import os
 import pty

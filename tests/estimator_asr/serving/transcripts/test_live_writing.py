@@ -1,7 +1,5 @@
 """When marks and numbers settle in live text; loud samples are speech."""
 
-from __future__ import annotations
-
 import random
 import time
 import types

@@ -1,7 +1,5 @@
 """Where audio is cut at pauses; loud chunks are speech, except in two tests with the real detector."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

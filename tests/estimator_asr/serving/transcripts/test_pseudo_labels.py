@@ -1,7 +1,5 @@
 """Which pseudo-labels can be trusted, and how many utterances a minimum confidence keeps."""
 
-from __future__ import annotations
-
 import pytest
 
 from estimator_asr.scoring import edit_distance

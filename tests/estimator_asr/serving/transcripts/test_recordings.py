@@ -1,7 +1,5 @@
 """Recordings from files, folders and standard input."""
 
-from __future__ import annotations
-
 import io
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """The output files for the transcripts of recordings."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

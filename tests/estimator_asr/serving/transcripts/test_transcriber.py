@@ -1,7 +1,5 @@
 """Transcribes recordings with a fake model, whose transcripts are the lengths of the segments."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

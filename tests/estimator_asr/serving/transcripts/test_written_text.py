@@ -1,7 +1,5 @@
 """The written text of transcripts, with its characters and their times."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
