@@ -55,7 +55,7 @@ from tfrecord_builder.program import config_flags, program
 from tfrecord_builder.storage import files
 
 _JOB_DIR, _TIMES_DIR = ".align", "times"
-_ROWS = "spoken"  # separates the rows from those of earlier releases, which have different pinyin
+_ROWS = "spoken"  # keeps these rows apart from rows of earlier releases, whose pinyin differs
 _MANIFEST_COLUMNS = ("id", "audio", "speaker", "text", "pinyin", "start", "duration", "score", "cut")
 # The values in rejected.tsv for a recording that could not be aligned.
 _REFUSED = {"start": 0.0, "seconds": "", "score": "", "text": "", "heard": ""}
@@ -121,7 +121,7 @@ class AlignConfig(config_flags.Checked):
             raise errors.UserError("align: --format works only with recordings and texts; omit it")
         if self.corpus != AlignConfig.corpus and not self.corpus_dir:
             raise errors.UserError(
-                f"align: --corpus={self.corpus} is the layout of --corpus_dir, which is missing; pass it or "
+                f"align: --corpus={self.corpus} has no effect without --corpus_dir; pass --corpus_dir, or "
                 "omit --corpus"
             )
 

@@ -35,8 +35,8 @@ _MAX_TOGETHER = 5000  # maximum number of utterances of one recording in a unit;
 _ROWS_FILE = "rows.jsonl"
 _CONCURRENT_REQUESTS = 32
 
-# A recording's absolute path, size in bytes and modification time; for align, the same values for its text
-# file, or a hash of its utterance, follow.
+# A recording's absolute path, size in bytes and modification time, followed in align by the same values for
+# its text file, or by a hash of its utterance.
 Signature = tuple
 
 
@@ -184,7 +184,7 @@ def _show_seconds(on_progress, number, rejected, seconds, total):
 
 
 def _divide(pending: Sequence[tuple], min_size: int = 1) -> list[RecordingUnit]:
-    """Returns units whose file names are unique, because workers of a killed run may still be writing."""
+    """Returns units with unique file names, because a killed run's workers may still write their files."""
     size, run_name = max(min_size, math.ceil(len(pending) / _MAX_UNITS)), uuid.uuid4().hex[:8]
     starts, path = [0], ""
     for i, (recording, _) in enumerate(pending):
@@ -223,7 +223,7 @@ def _read_rows(directory: str, names: Iterable[str]) -> dict[Signature, dict]:
 
 
 def check_unchanged(recording: recordings.RecordingFile, signature: Signature) -> None:
-    """Raises errors.UserError if a recording is not the one that was signed."""
+    """Raises errors.UserError if a recording does not match its signature."""
     if _sign(recording) != signature:
         raise errors.UserError(
             f"{recording.path}: the recording's size or modification time is different on the worker; copy "

@@ -25,7 +25,7 @@ class RecognisedRecording(NamedTuple):
     segments: Sequence[frame_scores.SegmentScores]
     firsts: np.ndarray  # int [num_segments + 1], index of each segment's first frame, then num_frames
     starts: np.ndarray  # float [num_frames + 1], seconds from the start of the recording to each frame
-    ends: np.ndarray  # float [num_frames + 1], seconds from the start to the end of the frame before
+    ends: np.ndarray  # float [num_frames + 1], seconds from the start to the end of the previous frame
     tokens: list[str]
     places: np.ndarray  # int [num_tokens], the frame in which each token begins
     token_starts: np.ndarray  # float [num_tokens], seconds
@@ -73,7 +73,7 @@ def join_segments(segments: Sequence[captions.TranscriptSegment]) -> RecognisedR
 def align(
     recording: RecognisedRecording, windows: Sequence[Sequence[matching.MatchedSentence]]
 ) -> list[list[AlignedSentence]]:
-    """Returns the sentences of each window with their times; [] for too few or too many frames."""
+    """Returns the timed sentences of each window, or [] if the window has too few or too many frames."""
     spans = [_make_span(recording, window) for window in windows]
     return [
         _divide(recording, window, span.start, *times) if times else []
@@ -99,7 +99,7 @@ def align_spans(spans: Sequence[TokenSpan]) -> list[Optional[tuple[np.ndarray, n
 
 
 def read_frames(recording: RecognisedRecording, start: int, end: int) -> np.ndarray:
-    """Returns the log probabilities of at least one frame, float32 [end - start, num_classes]."""
+    """Returns log probabilities, float32 [end - start, num_classes]; `start` must be less than `end`."""
     parts, number = [], int(np.searchsorted(recording.firsts, start, "right")) - 1
     while recording.firsts[number] < end:
         first, segment = recording.firsts[number], recording.segments[number]

@@ -32,11 +32,11 @@ class TextMatch(NamedTuple):
     windows: list[list[MatchedSentence]]  # sentences with no other speech between them
     unsaid: list[tuple[texts.TextSentence, int]]  # each with the index of the heard token that follows it
     unwritten: list[tuple[int, int]]  # ranges of heard tokens that are in no sentence
-    agreement: float  # fraction of tokens in matching runs, of the text or the speech, whichever is shorter
+    agreement: float  # tokens in matching runs, as a fraction of the shorter of text and speech
 
 
 def match(sentences: Sequence[texts.TextSentence], heard: Sequence[str], frames: Sequence[int]) -> TextMatch:
-    """Finds the alignment between a text and the tokens that were heard that needs the fewest edits.
+    """Aligns a text with the tokens that were heard, with as few edits as possible.
 
     rapidfuzz finds the edits with Hyyrö's bit-parallel algorithm in little memory: two lists of 150,000
     tokens, about ten hours of speech, take seconds.
@@ -71,7 +71,7 @@ def _find_sentences(sentences, places, num_heard):
         if len(hits) < max(1, MIN_HEARD * len(said_places)):
             unsaid.append((sentence, here))
         else:
-            # Misheard tokens are next to correctly heard ones, but not beyond those of other sentences.
+            # Tokens misheard at either end of the sentence extend its range, but not into other sentences.
             before, after = int(np.argmax(said_places >= 0)), int(np.argmax(said_places[::-1] >= 0))
             following = np.searchsorted(matching_places, hits[-1], "right")
             limit = int(matching_places[following]) if following < len(matching_places) else num_heard

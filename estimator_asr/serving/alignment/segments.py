@@ -13,7 +13,7 @@ from estimator_asr.serving.transcripts import captions, recordings
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 _SECONDS_BEFORE, _SECONDS_AFTER = 0.4, 0.6  # an utterance includes up to this much of the pause on each side
-_FRACTION_BEFORE = 0.65  # fraction of a short pause before its cut; CTC emits a syllable soon after its start
+_FRACTION_BEFORE = 0.65  # a short pause is cut after this fraction, because CTC emits syllables early
 _LONGEST_SPEECH = LONGEST_SECONDS - _SECONDS_BEFORE - _SECONDS_AFTER
 _LONGEST_GAP = 2.0  # maximum seconds between two sentences that are joined because one of them is short
 _MIN_AGREEMENT = 0.1  # see matching.TextMatch
@@ -142,7 +142,7 @@ def _list_phrases(sentence: forced_alignment.AlignedSentence, token_type: str) -
 
 
 def _list_words(sentence, phrase, token, token_type) -> list:
-    """Returns the words of a phrase, whose first token in its sentence is `token`; see make_rows."""
+    """Returns the words (see make_rows) of a phrase; `token` is its first token's index in the sentence."""
     milliseconds = (np.round(1000 * times).astype(int).tolist() for times in (sentence.starts, sentence.ends))
     scores = np.round(np.exp(sentence.scores), 3).tolist()
     timed = [list(values) for values in zip(sentence.matched.sentence.tokens, *milliseconds, scores)]

@@ -34,7 +34,7 @@ _CUT_SECONDS = 0.2  # speech that begins or ends closer to the recording's start
 
 
 class TextEdit(NamedTuple):
-    """Replaces the tokens of a transcript from `start` to `end` by tokens that were heard."""
+    """Replaces the tokens of a transcript from `start` to `end` with tokens that were heard."""
 
     start: int
     end: int
@@ -48,7 +48,7 @@ class TextEdit(NamedTuple):
         return (*tokens[: self.start], *self.said, *tokens[self.end :])
 
     def is_certain(self, tokens: Sequence[str], gain: float) -> bool:
-        """Returns True if a gain in log probability, less the doubts, is too large for a model's mistake."""
+        """Returns True if a gain in log probability, reduced for _DOUBTS, is too large for a mistake."""
         if self.fault != OTHER_WORDS:
             return gain >= _MIN_GAIN[self.fault]
         replaced = tokens[self.start : self.end]
@@ -61,11 +61,11 @@ class ComparedUtterance(NamedTuple):
     labels: labelling.Labels
     speech: forced_alignment.RecognisedRecording
     scores: np.ndarray  # float [num_tokens], at most 0; see token_times.Alignment
-    confidence: float  # mean probability of the heard tokens, over the frames in which they are the best
+    confidence: float  # mean probability of the best token, over the frames in which it beats the blank
 
     @property
     def agreement(self) -> float:
-        """Number of agreeing tokens, divided by the tokens in the transcript or in the speech, if more."""
+        """1 minus the number of edits per token of the transcript or the speech, whichever is longer."""
         return Levenshtein.normalized_similarity(self.labels.tokens, self.speech.tokens)
 
     @property
@@ -74,7 +74,7 @@ class ComparedUtterance(NamedTuple):
         return self.agreement < _MIN_AGREEMENT and loss >= _MIN_TOKEN_LOSS * len(self.scores)
 
     def list_edits(self) -> Iterator[tuple[int, TextEdit]]:
-        """Yields the possible edits, each with the number of the difference that the edit would explain."""
+        """Yields the possible edits, each with the index of the difference that it would explain."""
         start = first = 0
         blocks = Levenshtein.editops(self.labels.tokens, self.speech.tokens).as_matching_blocks()
         for place, block in enumerate(blocks):
@@ -142,7 +142,7 @@ def _find_edits(compared: Sequence[ComparedUtterance]) -> list[list[TextEdit]]:
 
 
 def _sound_alike(token: str, other: str) -> bool:
-    """Returns True if two tokens have the same initial or the same final, or are not both syllables."""
+    """Returns True if two tokens have the same initial, or none, or the same final; tones may differ."""
     (*initial, final), (*other_initial, other_final) = map(syllables.split_initial_final, (token, other))
     return initial == other_initial or final.rstrip("12345") == other_final.rstrip("12345")
 

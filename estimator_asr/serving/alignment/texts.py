@@ -21,7 +21,7 @@ _LONGEST_PHRASE = 20  # hanzi; text without punctuation is divided into phrases 
 _LONGEST_SENTENCE = 60  # tokens; a sentence ends with the phrase that reaches this length
 _REFERENCE = r"[\[［〔][0-9０-９]{1,3}[\]］〕]"
 _FOOTNOTE = re.compile(rf"{_REFERENCE}|(?<![0-9A-Za-z])[\u00b9\u00b2\u00b3\u2070-\u2079]+|[†‡]")
-_OPENING, _CLOSING = "(（[［【〔{｛", ")）]］】〕}｝"  # titles in 《》 are read
+_OPENING, _CLOSING = "(（[［【〔{｛", ")）]］】〕}｝"  # not 《》: titles are read aloud
 _MARKS = re.escape(f"。！？!?…；;，,、：:—.{_OPENING}{_CLOSING}")
 _AFTER_MARKS = re.escape(f"”’」』\"'》{_CLOSING}")
 # A phrase ends with a mark and any closing quotes and brackets after it. A mark between digits (3.5, 8:30,
@@ -136,7 +136,7 @@ def split_sentences(lines: Iterable[str], tokenise: Tokenise) -> Iterator[TextSe
 
 
 def simplify(sentences: Sequence[TextSentence], known: Collection[str]) -> list[TextSentence]:
-    """Replaces traditional characters by simplified ones, unless the model knows them (`known`)."""
+    """Replaces traditional characters with simplified ones, unless the model knows them (`known`)."""
     unknown = {token for sentence in sentences for token in sentence.tokens} - set(known)
     forms = normalisation.find_traditional({*unknown, *known}) if unknown else {}
     forms = {old: new for old, new in forms.items() if old in unknown}

@@ -18,7 +18,7 @@ from tfrecord_builder.storage import files
 
 # Chosen by benchmarks.boundaries; see docs/experiments/alignment.md.
 _LEAD = 0.4  # fraction of the time between two emissions that belongs to the second token
-_LONGEST_LEAD, _LONGEST_TAIL = 120, 200  # milliseconds of a token before and after its emission
+_LONGEST_LEAD, _LONGEST_TAIL = 120, 200  # maximum milliseconds of a token before and after its emission
 # Punctuation around a word and references to footnotes; $5 and 5% keep their symbols.
 _PUNCTUATION = re.compile(r"\[\d+\]|^[^\w+\-$¥￥€@#&]+|[^\w+%‰℃°]+$")
 
@@ -69,7 +69,7 @@ def list_utterances(rows: Sequence[Mapping]) -> list[dict]:
 
 
 def find_times(emissions: Sequence[Sequence[int]]) -> list[dict[str, float]]:
-    """Returns start and end in seconds of successive tokens, which are emitted in these milliseconds."""
+    """Returns each token's start and end in seconds; `emissions` has its first and last milliseconds."""
     middles = np.reshape(emissions, (-1, 2)).mean(axis=1)
     leads = np.minimum(_LONGEST_LEAD, _LEAD * np.diff(middles, prepend=-np.inf))
     starts = np.maximum(0, middles - leads)
@@ -91,7 +91,7 @@ def _list_words(rows) -> list[dict]:
 
 
 def _to_text_grid(recording, rows, token_type) -> str:
-    """Returns a short text file: https://www.fon.hum.uva.nl/praat/manual/TextGrid_file_formats.html"""
+    """Returns a short-format TextGrid: https://www.fon.hum.uva.nl/praat/manual/TextGrid_file_formats.html"""
     words = _list_words(rows)
     end = max(words[-1]["end"], recordings.total_seconds([recording]) or 0)
     tiers = _make_tiers(words, token_type)

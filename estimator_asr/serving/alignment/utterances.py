@@ -1,6 +1,6 @@
 """Lists the utterances of a corpus or of data directories, and recognises them in batches.
 
-A unit has many utterances, so that they form common batches.
+Each unit has many utterances, so that batches can be full.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class UtteranceWriter(recording_units.RecordingWriter):
 
 
 def _read_pieces(unit, sample_rate, rows, owners, on_progress) -> Iterator[pauses.Piece]:
-    """Yields the utterances' audio; notes the owner of each piece, and seconds or a problem in each row."""
+    """Yields the utterances' audio; appends each piece's owner, and adds seconds or a problem to each row."""
     for number, (pair, read) in enumerate(zip(unit.signed, _read_utterances(unit, sample_rate))):
         try:
             recording_units.check_unchanged(*pair)

@@ -15,8 +15,8 @@ A recording sent to /v1/audio/transcriptions passes through eleven modules to be
     transcripts/captions    joins the pieces
 
 A :predict request passes through eight modules: tensorflow_api and tensorflow_request replace openai_api and
-openai_request, and uploads, pauses and captions are not needed. /v1/align replaces openai_api by align_api,
-with alignment/texts. /v1/stream uses live_api, live_messages and transcripts/live. api_errors defines the
-errors sent to clients, versions replaces the served version when a newer one is exported, limits defines the
-flags of serve, and running opens the socket.
+openai_request, and uploads, pauses and captions are not needed. /v1/align uses align_api instead
+of openai_api, with alignment/texts. /v1/stream uses live_api, live_messages and transcripts/live. api_errors
+defines the errors sent to clients, versions replaces the served version when a newer one is exported, limits
+defines the flags of serve, and running opens the socket.
 """

@@ -1,4 +1,4 @@
-"""The route /v1/align: when each character of a text is spoken in a recording."""
+"""The route /v1/align, which finds when each character of a text is spoken in a recording."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _label(version: served_version.ServedVersion, text: str):
 
 
 def _make_item(version, upload: uploads.Upload, tokens) -> served_version.QueuedUtterance:
-    """Returns an item for the whole recording, including the pauses that the decoder has removed."""
+    """Returns an item for the whole recording; the pauses that the decoder has removed become silence."""
     limit = version.info.max_seconds
     if upload.seconds > limit:
         raise api_errors.refuse(

@@ -130,7 +130,7 @@ class _Stream:
         self._has_news.set()
 
     async def _receive(self) -> dict:
-        """Returns the next message; all waits together may last max_body_seconds longer than the audio."""
+        """Returns the next message; the total wait may exceed the audio's length by max_body_seconds."""
         patience, began = self._parts.limits.max_body_seconds, time.monotonic()
         try:
             remaining = patience + self._seconds - self._waited

@@ -57,7 +57,7 @@ class Audio:
 
 
 def read_text_form(query: Mapping[str, str]) -> str:
-    """Returns the form of the text from the URL's query; raises ApiError if there is no such form."""
+    """Returns the text form requested in the URL's query; raises ApiError if it is not supported."""
     form = query.get("text_form", written_text.WRITTEN)
     if form not in written_text.FORMS:
         expected = " or ".join(written_text.FORMS)

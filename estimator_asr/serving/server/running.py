@@ -80,7 +80,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
         )
         super().__init__(config)
-        # Hides the traceback when uvicorn closes a stream (code 1007), because a message is not UTF-8 text.
+        # Hides the traceback when uvicorn closes a stream (code 1007) because a message is not UTF-8 text.
         logging.getLogger("uvicorn.error").addFilter(
             lambda record: not isinstance((record.exc_info or (None, None))[1], UnicodeDecodeError)
         )

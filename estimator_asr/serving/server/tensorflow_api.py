@@ -91,7 +91,7 @@ class TensorFlowApi:
 
 
 def describe(version: served_version.ServedVersion) -> dict:
-    """Returns OpenAI's model object, which the response to TensorFlow Serving's status request includes."""
+    """Returns OpenAI's model object, whose fields TensorFlow Serving's status response also contains."""
     created = int(version.number or 0)  # version numbers are seconds since 1970
     return {"id": MODEL, "object": "model", "created": created, "owned_by": "estimator_asr"}
 

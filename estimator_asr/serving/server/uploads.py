@@ -43,7 +43,7 @@ class UploadDecoder:
     """Decodes uploads in threads."""
 
     def __init__(self, max_seconds: float, max_upload_seconds: float):
-        """Starts the threads; long uploads may have `max_seconds` in total, and so may short ones."""
+        """Creates the threads; long uploads may last `max_seconds` in total, and so may short ones."""
         self._max_upload_seconds = max_upload_seconds
         self._headers, self._containers = (futures.ThreadPoolExecutor(1) for _ in range(2))
         self._short, self._long = _Lane(max_seconds), _Lane(max_seconds)
@@ -56,8 +56,8 @@ class UploadDecoder:
     async def decode(self, content: bytes, sample_rate: int) -> Upload:
         """Returns the recording, resampled to `sample_rate` in Hz; see `read`.
 
-        Raises api_errors.ApiError if too many seconds of audio are being decoded. If no other recording of
-        its kind (long or short) is being decoded, a recording is accepted whatever its length.
+        Raises api_errors.ApiError if too many seconds of audio are being decoded; this limit does not apply
+        if no other recording of the same kind (long or short) is being decoded.
         """
         arguments = content, sample_rate, self._max_upload_seconds
         name = containers.find_format(lambda count, start: content[start : start + count])

@@ -5,7 +5,7 @@ only the segment's new audio, except for the last chunk. A character settles, an
 segment ends, or once two successive results contain it (local agreement: Liu, Spanakis and Niehues 2020,
 section 3), HOLD_SECONDS of audio follow it, and its confidence is at least find_min_confidence(). Segments
 are cut as in pauses.py; if the audio fits into one segment and has no pause that ends a segment, it is
-finally recognised as a whole, as in transcriber.py.
+recognised as a whole when it ends, as in transcriber.py.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _same(one: _Character, other: _Character) -> bool:
 
 
 def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
-    """Returns the number of leading characters that match the settled ones best in text or, if tied, in time.
+    """Returns how many leading `recognised` characters match `settled` best in text or, if tied, in end time.
 
     `start` is the start time of the result in seconds.
     """

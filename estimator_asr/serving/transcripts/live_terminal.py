@@ -77,7 +77,7 @@ def read_pcm(file: BinaryIO, sample_rate: int) -> Iterator[np.ndarray]:
     resampler, unread = soxr.ResampleStream(_PCM_RATE, sample_rate, 1, dtype="float32"), b""
     header_filter = file_headers.HeaderFilter(_PCM_RATE, "standard input", _ADVICE)
     while True:
-        content = os.read(file.fileno(), _READ_BYTES)  # the call may still be waiting when the process ends
+        content = os.read(file.fileno(), _READ_BYTES)  # file.read would hold a lock, and so crash the exit
         unread += header_filter.take(content)
         whole = unread[: len(unread) // 2 * 2]
         unread = unread[len(whole) :]

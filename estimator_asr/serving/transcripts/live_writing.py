@@ -27,13 +27,13 @@ class LiveWriting:
         self._transcript, self._sample_rate, self._punctuate = transcript, sample_rate, punctuate
         self._stable = ""
         self._items: list[dict] = []  # characters of the unfinished segment, each with a mark
-        self._num_before = self._text_before = 0  # characters, and length of the text, before the items
+        self._num_before = self._text_before = 0  # number of characters, and length of text, before the items
         self._num_final = 0  # number of leading items whose marks are final
-        self._num_written = 0  # how much of the items' text with marks has settled in its written form
+        self._num_written = 0  # length of the items' text (with marks) whose written form has settled
         self.written = {"first": 0, "num_stable": 0, "characters": []}
 
     def add_marks(self, window: live.Window, result: dict) -> dict:
-        """Returns the result with marks; results of streaming models do not have any."""
+        """Returns the result with marks, which results of streaming models lack."""
         if "punctuated" in result:
             return result
         segment = captions.make_segment(window, self._sample_rate, result)
@@ -64,7 +64,7 @@ class LiveWriting:
         return update
 
     def _renew_marks(self, update: live.LiveUpdate, result: dict) -> list[dict]:
-        """Returns the items that had already settled; their marks that are not final come from the result."""
+        """Returns the items that had already settled; takes any marks that are not final from the result."""
         items = self._items[: update.first - self._num_before]
         recognised = result["characters"][: len(result["characters"]) - len(update.characters)]
         for back in range(1, min(len(items) - self._num_final, len(recognised)) + 1):
@@ -73,7 +73,7 @@ class LiveWriting:
         return items
 
     def _settle(self, marked: Sequence[str], has_ended: bool) -> str:
-        """Adds the written text that has settled to the settled text; returns the text after it.
+        """Appends newly settled written text to the settled text; returns the unsettled text after it.
 
         `marked` has each item with any space before it and any mark after it.
         """

@@ -32,8 +32,8 @@ SUFFIXES = (
 class RecordingFile(NamedTuple):
     """A recording: its path ("-" for standard input), and the name from which its output path is made.
 
-    The name is the path without its extension, relative to the folder on the command line. For align, there
-    is also the path of the recording's text, or an utterance of a corpus that is in the recording.
+    The name is the path without its extension, relative to the folder on the command line. In align, a
+    recording also has the path of its text, or an utterance of a corpus, which is part of the recording.
     """
 
     path: str

@@ -62,7 +62,7 @@ def transcribe_all(
 ) -> Iterator[Optional[captions.Transcript]]:
     """Yields the transcript of each recording, or None if the recording failed.
 
-    If a recording fails, the error is printed on standard error, above the progress bar. The bar is not shown
+    If a recording fails, the error is printed to standard error, above the progress bar. The bar is not shown
     if `hidden` is True.
     """
     total = None if hidden else recordings.total_seconds(inputs)

@@ -1,8 +1,9 @@
 """Writes transcripts as people read them: with punctuation marks, and with numbers in digits.
 
 An export with a punctuation model returns a mark for each character of an utterance. If a recording has
-several segments, their marks are found again in their common text, because a mark depends on the characters
-before and after it. The written form (estimator_asr_runtime/written_form.py) is found in each segment.
+several segments, the marks are found again in the text of all segments, because a mark depends on the
+characters before and after it. The written form (estimator_asr_runtime/written_form.py) of each segment is
+found separately.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from estimator_asr.exporting.saved_model import recogniser
 from estimator_asr.serving.transcripts import caption_lines, captions
 
 FORMS = WRITTEN, PLAIN = "written", "plain"  # plain: as recognised, without marks
-# The punctuation model reads windows of _WINDOW characters, which begin _STEP characters after each other.
+# The punctuation model reads windows of _WINDOW characters, which begin _STEP characters apart.
 # A mark comes from the window in which its character is closest to the middle.
 _WINDOW, _STEP, _WINDOWS_AT_ONCE = 128, 112, 16
 

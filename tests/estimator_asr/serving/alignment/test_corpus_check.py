@@ -199,7 +199,7 @@ def test_transcripts_in_another_language_write_nothing(corpus):
 
 
 def test_flags_that_do_not_fit_the_corpus_are_refused(corpus):
-    message = "align: --corpus=aishell1 is the layout of --corpus_dir, which is missing; pass"
+    message = "align: --corpus=aishell1 has no effect without --corpus_dir; pass --corpus_dir, or omit"
     with pytest.raises(errors.UserError, match=message):
         align.AlignConfig(**{**corpus.flags, "corpus": "aishell1", "corpus_dir": (), "data_dir": ("d",)})
     with pytest.raises(errors.UserError, match="--format works only with recordings and texts; omit it"):
