@@ -61,7 +61,7 @@ def parse(model: model_lib.Model, lines: Sequence[str]) -> list[Hotword]:
 
 def _split(line: str) -> tuple[str, list[str], float]:
     characters, *syllables = line.split() or [""]
-    # The last syllable of a word that ends in a digit may be that digit.
+    # If a word ends in a digit, that digit may be its last syllable rather than a boost.
     is_spelled = len(syllables) == len(characters) and syllables[-1:] == [characters[-1:]]
     has_boost = syllables and _NUMBER.fullmatch(syllables[-1]) and not is_spelled
     boost = float(syllables.pop()) if has_boost else DEFAULT_BOOST

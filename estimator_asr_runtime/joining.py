@@ -56,7 +56,7 @@ JOININGS = {
     "character": Joining("", (("<space>", " "),)),
     "bpe": Joining("", (("\u2581", " "), ("^ ", ""))),
 }
-# Patterns of syllables. Other tokens that the language model lacks are output unchanged.
+# Patterns of syllables. Other tokens that the language model lacks are copied to the transcript.
 SYLLABLES = {
     "syllable": "[a-zê]+[1-5]|<unk>",
     "initial_final": "[a-zê]+[1-5]|<unk>",  # initials and finals are joined before the match

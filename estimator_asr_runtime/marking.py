@@ -26,7 +26,7 @@ class Punctuator(NamedTuple):
     form: written_form.WrittenForm
 
     def punctuate(self, result: Mapping, seconds: np.float32) -> dict:
-        """Adds punctuated, written and the mark of each character to a result of Recogniser.recognise.
+        """Adds `punctuated`, `written` and each character's `mark` to a result of Recogniser.recognise.
 
         `seconds` is the length of the audio.
         """

@@ -23,7 +23,7 @@ class BackOffArrays(NamedTuple):
                              = unigram_log_probs[token], then unigram_states[token]        if state is 0
                              = back_off_weights[state] + log p(token | back_off_states[state])  otherwise
 
-    After at most order - 1 back-offs, the state is 0.
+    The next state follows "then". After at most order - 1 back-offs, the state is 0.
     """
 
     order: np.ndarray  # int [], length of the longest n-grams

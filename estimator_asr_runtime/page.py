@@ -62,7 +62,7 @@ def find_library(directory: str) -> Library:
             return library
     raise errors.UserError(
         f"{directory} does not contain dist/{_SCRIPT} and dist/{_WASM} of onnxruntime-web 1.21 or later; "
-        "run `npm pack onnxruntime-web`, unpack the archive with tar, and pass the directory package"
+        "run `npm pack onnxruntime-web`, unpack the archive with tar, and pass its package directory"
     )
 
 
@@ -162,8 +162,8 @@ def _unpack(loaded: model.Model, directory: str, part: str) -> Optional[Mapping]
     entries = {}
     for field in _ARRAYS:
         values, path = getattr(arrays, field), f"model/{part}_ngram.{field}.bin"
-        # JavaScript reads little-endian typed arrays, but no int64. The keys, which are below num_states x
-        # num_tokens, become float64, which is exact up to 2^53.
+        # JavaScript's typed arrays are little-endian, and its numbers cannot be int64. The keys, which are
+        # below num_states x num_tokens, become float64, which is exact up to 2^53.
         integer = "<f8" if values.itemsize == 8 else "<i4"
         values = values.astype(integer if values.dtype.kind == "i" else "<f4")
         values.tofile(os.path.join(directory, path))

@@ -57,8 +57,8 @@ class Recogniser:
             acoustic_score, language_score and confidence (float); status (str, see statuses.py); characters,
             a list of dicts with character, pinyin, start and end (in seconds) and confidence; and n_best, a
             list of dicts with transcript and score, best first. With a punctuation model, also punctuated
-            (str, the transcript with marks), written (str, also with numbers in digits), and in the dict of
-            each character mark (str, the mark after it, or "").
+            (str, the transcript with marks) and written (str, the same with numbers in digits), and each dict
+            in characters also has mark (str, the mark after the character, or "").
 
         Raises errors.UserError if the type or rank of the waveform is wrong, or the graphs return invalid
         probabilities.

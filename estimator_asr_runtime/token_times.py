@@ -25,7 +25,7 @@ class TokenTimes(NamedTuple):
 def align(log_probs: np.ndarray, ids: Sequence[int]) -> TokenTimes:
     """Aligns tokens with frames; log_probs is float32 [num_frames, num_classes], where the blank comes last.
 
-    There must be at least one frame in total, one per token, and one more before each repeated token.
+    There must be one frame or more: at least one per token, plus one before each repeated token.
     """
     states = np.full(2 * len(ids) + 1, log_probs.shape[1] - 1)  # blank, token, blank, ..., token, blank
     states[1::2] = ids

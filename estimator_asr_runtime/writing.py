@@ -60,5 +60,5 @@ def _keep_foreign(model: model_lib.Model, token: str) -> Optional[str]:
     is_unknown = model.language_ids.get(token, model_lib.UNKNOWN_ID) == model_lib.UNKNOWN_ID
     if not is_unknown or re.fullmatch(model.settings.syllable_pattern, token):
         return None
-    # Toneless models write Latin letters in upper case.
+    # Toneless models have Latin letters in upper case; transcripts have them in lower case.
     return token.lower() if model.settings.token_type == "toneless" else token

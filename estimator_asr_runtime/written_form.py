@@ -2,10 +2,10 @@
 
     二零二六年十一月二十七日下午三点半  ->  2026年11月27日下午3点半
 
-The rules are data, web/shared/written_form.json, which web/shared/written_form.js also reads. At each
-character, the first rule that matches there applies. Its regular expression is in the common subset of Python
-and JavaScript, and {name} in it stands for a part. A rule with "write" replaces the whole match, where {1} is
-the converted first group; without "write", each group is converted in place. Without groups, the match stays.
+The rules are in web/shared/written_form.json, which web/shared/written_form.js also reads. At each character,
+the first rule that matches there applies. A rule's regular expression uses only syntax that Python and
+JavaScript share, and {name} in it stands for a part. A rule with "write" replaces the whole match, where {1}
+is the converted first group; without "write", each group is converted in place, and the rest is unchanged.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class WrittenForm:
         """Returns how many characters of a growing text have a written form that later text cannot change."""
         settled = reach = span_end = 0
         for start, _ in self._scan(text):
-            if start < span_end:  # no more characters decide here than at the start of the span
+            if start < span_end:  # its reach is that of the span, which is already known
                 continue
             settled = start if start >= reach else settled
             span_end, end = self._find_reach(text, start)
@@ -106,7 +106,7 @@ class WrittenForm:
         return start + 1, []
 
     def _find_reach(self, text: str, start: int) -> tuple[int, int]:
-        """Returns where the span ends, and where the characters end that decide which rules match in it."""
+        """Returns the ends of the span at `start` and of the text that decides which rules match in it."""
         span = self._span.match(text, start)
         span_end = span.end() if span else start + 1
         end = span_end + self._longest_follower

@@ -106,9 +106,9 @@ def seconds_of_finished(stage: Stage, stamps: pathlib.Path) -> Optional[float]:
 def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> float:
     """Runs a stage, writes its stamp, and returns the seconds that it took.
 
-    Standard error is passed through, so that progress bars are visible. If an exception or a signal ends this
-    process, it first sends SIGTERM to the program and waits for the program to end, because training then
-    saves a checkpoint. The program inherits the file descriptors in `keep_open`.
+    Standard error is passed through, so that progress bars are visible. Before an exception or a signal ends
+    this process, it sends SIGTERM to the program and waits for the program to end, so that training can save
+    a checkpoint. The program inherits the file descriptors in `keep_open`.
 
     Raises errors.UserError if the program failed or was killed.
     """
@@ -131,7 +131,7 @@ def run(stage: Stage, stamps: pathlib.Path, keep_open: Sequence[int] = ()) -> fl
 def _execute(stage, output, keep_open):
     """Runs a stage's program and returns its exit code."""
     command = [sys.executable, "-m", stage.module, *stage.arguments]
-    # Ctrl-C does not reach the program in its own session; this process gets it, and sends SIGTERM.
+    # The program has its own session, so Ctrl-C interrupts only this process, which then sends SIGTERM.
     options = {"stdout": output, "start_new_session": True, "pass_fds": keep_open}
     with subprocess.Popen(command, **options) as process:
         try:

@@ -15,7 +15,7 @@ from estimator_asr.scoring import edit_distance, punctuation_scores
 from estimator_asr.scoring.reports import formats, punctuation_report, report
 from tfrecord_builder.data import marks
 
-_SURE = 0.8  # characters with a lower confidence are marked
+_SURE = 0.8  # characters with a lower confidence are put in brackets
 
 
 def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -> list[str]:

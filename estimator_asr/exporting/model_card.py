@@ -45,7 +45,7 @@ def read_metrics(report_dir: str) -> dict:
 
 
 def check_reports(reports: Mapping[str, Mapping], version_dir: str, checkpoints: Sequence[str]) -> None:
-    """Raises errors.UserError if a report evaluates other checkpoints, or an export with other weights.
+    """Raises errors.UserError if a report is on other checkpoints or on an export of other models.
 
     Args:
         reports: contents of each report's metrics.json, keyed by --report_dir.

@@ -121,7 +121,7 @@ def certify(
         recorded = list(zip(with_audio, _recognise_each(model, fbanks)))
     weight = acoustic.model.decode.whisper_weight
     num_best = 1 if weight else None
-    # N-best scores add whisper_weight times the score from Whisper's decoder, which has the same tolerance.
+    # N-best scores include whisper_weight times a score from Whisper's decoder, which has the same tolerance.
     tolerance = ENCODER_TOLERANCE if acoustic.model.config.frontend.encoder else TOLERANCE
     options = {"num_best": num_best, "tolerance": tolerance, "rank_tolerance": tolerance * (1 + weight)}
     certificate = Certificate(len(utterances), len(with_audio), **options)

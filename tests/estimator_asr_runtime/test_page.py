@@ -130,7 +130,7 @@ def test_a_directory_without_the_library(export, tmp_path, capsys):
     assert capsys.readouterr().err == (
         f"{tmp_path} does not contain dist/ort.wasm.bundle.min.mjs and dist/ort-wasm-simd-threaded.wasm of "
         "onnxruntime-web 1.21 or later; run `npm pack onnxruntime-web`, unpack the archive with tar, and "
-        "pass the directory package\n"
+        "pass its package directory\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks that a converted export, run by estimator_asr_runtime, recognises recordings like its SavedModel."""
+"""Checks that a converted export, run by estimator_asr_runtime, gives the same results as its SavedModel."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ class Agreement:
 def count_changed_marks(expected: Sequence[Mapping], got: Sequence[Mapping]) -> int:
     """Returns how many characters occur in both results but are followed by different marks.
 
-    The arguments are the results' `characters`. They are aligned: a changed character does not shift marks.
+    The arguments are the results' `characters`. They are aligned first, so that added or missing characters
+    do not count as changed marks.
     """
     texts = ([item["character"] for item in side] for side in (expected, got))
     return sum(
@@ -87,7 +88,7 @@ def compare(
 ) -> Agreement:
     """Compares the converted export in VERSION/name with the version's SavedModel.
 
-    Raises errors.UserError if float32 outputs differ in any character, mark or score, or, with rounded
+    Raises errors.UserError if float32 outputs differ by more than a tie or TOLERANCE, or if, with rounded
     weights, significantly more than MOST_CHANGED of the characters or of their marks differ.
     """
     agreement, version = Agreement(name, weights), recogniser.load_version(version_dir)

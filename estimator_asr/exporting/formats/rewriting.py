@@ -77,10 +77,10 @@ def _replace_magnitude(graph, nodes, node) -> None:
 def _swap_filters(graph, nodes, node) -> None:
     """Makes the filters, float32 [num_frequencies, num_filters], the first of the two factors.
 
-    LiteRT's converters would swap the factors back, and quantise the filters, if both factors were matrices
-    or if the product were transposed directly. Therefore the second factor is the rank-3 tensor that
-    tf.tensordot reshapes before the product (tf.tensordot's reshape after the product accepts either rank),
-    and the product, which is never negative, is replaced with its absolute value before the transposition.
+    LiteRT's converter would swap the factors back, and quantise the filters, if both factors were matrices or
+    if the product were transposed directly. Therefore, the second factor is the rank-3 tensor that
+    tf.tensordot reshapes before the product (its reshape after the product accepts either rank). Between
+    product and transposition, an absolute value is taken; it has no effect, as no product is negative.
     """
     frames, filters = node.input
     _transpose_product(graph, node, _read(nodes[filters]).T[None], nodes[frames].input[0])

@@ -61,7 +61,7 @@ def _align(acoustic, recognition, tokens, status):
     missing = tf.shape(recognition.num_frames) - tf.shape(tokens)  # an empty batch has an extra row
     tokens = tf.concat([tokens, tf.fill(missing, "")], axis=0)
     counts = tf.cast(tf.strings.split(tokens).row_lengths(), tf.int32)
-    is_short = counts <= recognition.num_frames  # a longer text would take memory from the whole batch
+    is_short = counts <= recognition.num_frames  # longer texts are dropped to limit the padding of the batch
     split = tf.strings.split(tf.where(is_short, tokens, ""))
     strings, counts = split.to_tensor(), tf.cast(split.row_lengths(), tf.int32)
     ids = sequences.find_ids(acoustic, dataset_info.TOKENS_FILE, strings)

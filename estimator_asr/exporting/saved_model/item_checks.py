@@ -13,7 +13,7 @@ from tfrecord_builder.audio import audio_files, frontend
 class Items(NamedTuple):
     """Checked items. If items are too long, the batch is cut to the length of the longest other item.
 
-    Items rejected for other reasons do not change this width, because it affects the last bits of results.
+    Rejections for other reasons keep the width, because a change would alter the last bits of other results.
     """
 
     values: tf.Tensor  # float32 [batch, max_length, ...], 0 at or beyond the lengths

@@ -21,7 +21,7 @@ from estimator_asr.models import layers, punctuation
 from estimator_asr.models.tasks import tasks
 from tfrecord_builder.data import dataset_info, marks, vocabulary
 
-MAX_CHARACTERS = 1000  # maximum length of a text; the time grows with the square of the length
+MAX_CHARACTERS = 1000  # maximum length of a text; computation time grows with its square
 LONGEST_PAUSE = 1.0  # seconds; longer pauses count as this long
 Array = tf.Tensor | np.ndarray
 _IS_MARK = np.float32([mark != "" for mark in marks.MARKS])
@@ -106,7 +106,7 @@ def find_marks(
 
 
 def weigh_pauses(scores: Array, pauses: Array, is_last: Array, config: config_lib.DecodeConfig) -> Array:
-    """Returns the scores of the marks after each character, with pauses; the highest score wins.
+    """Adds the effect of pauses to the scores of the marks after each character; the highest score wins.
 
     A pause of p seconds adds pause_weight x (min(p, LONGEST_PAUSE) - pause_offset) to the log odds of a mark.
     The last character is always followed by a mark, because speech ends there.

@@ -29,7 +29,7 @@ def check(
     """Logs a warning if the language model lacks syllables of the acoustic model.
 
     Raises errors.UserError, whose message begins with `program`, if the token types do not match, the models
-    have no token in common, or Whisper's decoder has different characters or readings.
+    have no token in common, or Whisper's decoder does not have the language model's characters and readings.
     """
     output_type, input_type = acoustic.config.token_type, language.config.token_type
     if _READ_TOKEN_TYPES.get(output_type) != input_type:

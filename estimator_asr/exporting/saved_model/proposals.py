@@ -43,7 +43,7 @@ def find_hypotheses(
     num_frames: tf.Tensor,
     hotwords: Optional[tf.Tensor] = None,
 ) -> TranscriptParts:
-    """Runs the search; beam search with whisper_weight and a language model also adds Whisper's proposals."""
+    """Runs the search; if it is a beam search with whisper_weight and a language model, adds proposals."""
     fbank = layers.at_least_one(fbank)
     features, parsed, proposed = {"fbank": fbank, "num_frames": num_frames}, None, None
     if hotwords is not None:

@@ -43,10 +43,11 @@ class Recogniser:
     form: Optional[written_form.WrittenForm] = None
 
     def run(self, batch: Mapping[str, np.ndarray]) -> dict[str, list]:
-        """Returns each output as a list with a str, a float or a list per utterance; ignores other keys.
+        """Returns each output as a list with a str, a float or a list for each utterance.
 
         Outputs with a dot in their name, such as characters.start, are grouped under the part before the dot:
-        `characters` has, for each utterance, a list of dicts whose keys are the parts after the dot.
+        `characters` has, for each utterance, a list of dicts whose keys are the parts after the dot. Keys of
+        `batch` that are not inputs are ignored.
         """
         return list_results(self.fetch(batch))
 
@@ -126,7 +127,7 @@ def load_version(version_dir: str) -> LoadedVersion:
     except errors.UserError:
         session.close()
         raise
-    definitions = dict(meta_graph.signature_def)  # reading a protocol buffer map creates missing entries
+    definitions = dict(meta_graph.signature_def)  # a protocol buffer map would add any key that is looked up
     return LoadedVersion(version_dir, info, session, definitions)
 
 
@@ -205,7 +206,7 @@ def find_pauses(items: Sequence[Mapping], end: float) -> np.ndarray:
 
 
 def _list_items(fields: Mapping[str, np.ndarray], columns: Sequence[np.ndarray]) -> list[dict]:
-    """Returns an utterance's items without padding, which has no character or token, or the lowest score."""
+    """Returns an utterance's items except padding (an empty character or token, or the lowest score)."""
     items = [dict(zip(fields, map(_to_python, item))) for item in zip(*columns)]
     real_items = (item for item in items if item.get("character") != "" and item.get("token") != "")
     return [item for item in real_items if item.get("score", 0.0) > _LOWEST]
@@ -228,7 +229,7 @@ class RunsBatches(Protocol):
 def recognise_batches(
     model: RunsBatches, batches: Iterable[Mapping[str, np.ndarray]]
 ) -> Iterator[tuple[dict, dict]]:
-    """Recognises batches; yields a dict of the values and a dict of the outputs of each utterance.
+    """Recognises batches; yields, for each utterance, dicts of its values in the batch and of its outputs.
 
     A batch has at least the model's inputs, as arrays whose first axis is the batch. For the outputs, see
     Recogniser.run.

@@ -21,7 +21,7 @@ _ZERO_CROSSINGS = 80  # zero crossings of the sinc on each side
 _CUTOFF = 0.957  # fraction of the lower of the two Nyquist frequencies
 # The window exp(beta (sqrt(1 - x^2) - 1)) (Barnett, Magland and af Klinteberg, 2019) has a -90 dB stopband.
 _BETA = 10.0
-_MIN_BLOCK = 64  # minimum output samples per block; for high input rates, as little as an eighth of this
+_MIN_BLOCK = 64  # minimum output samples per block; for high input rates, down to an eighth of this
 _MAX_PERIOD_SIZE = 1 << 19  # maximum input x output samples per period; above it, phases are interpolated
 _GROUP_NUMBERS = 1 << 20  # maximum number of input samples gathered at a time
 _PHASES = 0.5 - 0.5 * np.cos(np.pi * (np.arange(8) + 0.5) / 8)  # Chebyshev points of [0, 1]

@@ -62,7 +62,7 @@ def write(
     with directories.temporary(incomplete) as temporary:
         info = _describe(acoustic, language, punctuation)
         _write_graph(acoustic, language, punctuation, temporary)
-        if acoustic.model.config.bpe_sha256:  # copied to the directory of tokens.txt for --vocabulary_dir
+        if acoustic.model.config.bpe_sha256:  # build --vocabulary_dir needs it next to tokens.txt
             source = os.path.join(acoustic.model.path, dataset_info.BPE_FILE)
             shutil.copyfile(source, os.path.join(temporary, "assets", dataset_info.BPE_FILE))
         if punctuation:
