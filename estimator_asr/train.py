@@ -56,7 +56,7 @@ def run(data_dirs: Sequence[str], model_dir: str, settings: config_lib.Settings,
     """Trains a model; returns the exit code.
 
     `command` is the command line that started the program, which messages repeat. Raises errors.UserError if
-    the settings, the data and the model directory do not fit together; nothing is changed then.
+    the settings, the data and the model directory do not fit together; in that case, nothing is changed.
     """
     infos = dataset_info.load_all(data_dirs)
     config = build_config(settings, infos, data_dirs)
@@ -162,7 +162,7 @@ def _find_pretrained(config, data_dir):
             raise errors.UserError(
                 f"train: the weights for --trainable_blocks={acoustic.trainable_blocks} must be on a local "
                 f"disk, but --data_dir={source} is in an object store; pass --warm_start_from with the "
-                "directory of weights that encode read, or --trainable_blocks=0"
+                "directory passed to estimator_asr.encode as --weights, or --trainable_blocks=0"
             )
         return dataclasses.replace(config, train=dataclasses.replace(train, warm_start_from=source))
     applied = warm_start.find_pretrained(train.warm_start_from, acoustic.trainable_blocks)

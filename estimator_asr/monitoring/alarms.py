@@ -21,7 +21,7 @@ BLANK_FRACTION = 0.99
 ZERO_FRACTION = 0.9
 # A loss that falls by less than this fraction within TrainingFacts.span steps counts as flat.
 _MIN_FALL = 0.002
-# The loss counts as having fallen if a mean ever reached this fraction of the first mean after the warm-up.
+# The loss counts as having fallen if a mean ever fell to this fraction of the first mean after the warm-up.
 _EVER_FELL = 0.95
 # A flat loss is normal once the error rate, or the ratio of the learning rate to its peak, is this low.
 _LEARNED_ERROR_RATE = 0.1
@@ -38,7 +38,7 @@ Observations = observations.Observations
 
 
 class Alarm(NamedTuple):
-    """A rule, and its sentence: a format string for the rule's values, commands and Observations.little."""
+    """A rule, and a sentence with fields for the rule's values, commands and Observations.little."""
 
     rule: Callable[[Observations], Optional[dict]]
     sentence: str
@@ -80,7 +80,7 @@ def _is_blank(observed):
 
 
 def _is_mostly_right(observed):
-    """Returns True if equal hypotheses need no alarm of their own: they are empty, or mostly right."""
+    """Returns True if repeated hypotheses need no separate alarm, because they are empty or mostly right."""
     return _is_blank(observed) or observed.means().get(observed.training.error_rate, 0.0) < 0.5
 
 
@@ -162,7 +162,7 @@ _FLAT = "the loss has not fallen for {span} steps (now {loss:.3f} per label, bef
 _MEMORISE = "test whether one batch can be memorised: {overfit}"
 _COMPARE = "compare references and hypotheses: {evaluate}"
 STEP_ALARMS = {
-    # The builder rejects utterances with too many labels, so 10 % of them in training are no accident.
+    # The builder rejects utterances with too many labels, so if 10 % still have too many, something is wrong.
     "too-long-labels": Alarm(
         _limit("too-long-fraction", operator.ge, 0.1),
         "{percent} of the utterances have more labels than frames after subsampling, so CTC cannot learn "

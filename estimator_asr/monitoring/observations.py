@@ -13,7 +13,7 @@ from estimator_asr.monitoring import advice
 # Even with the demo's easy speech, a model must see 2,800 utterances before it outputs any tokens. After
 # several epochs on the same utterances, it learns nothing more that helps with other utterances.
 _FEW_UTTERANCES, _USEFUL_EPOCHS = 5000, 10
-# Number of observed steps in a mean; a noisy metric raises an alarm if it is beyond its limit in all of them.
+# Means cover this many observed steps; a noisy metric must be beyond its limit in each of them for an alarm.
 IN_A_ROW = 5
 
 
@@ -126,7 +126,7 @@ def mean_metrics(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def window_means(steps: Sequence[ObservedStep], num_losses: int) -> list[tuple[int, float]]:
     """Returns the (last step, mean loss) pair of each window of steps; one window ends at each step.
 
-    A window is the shortest with at least num_losses losses; steps with too few losses so far are skipped.
+    Each window is the shortest with at least num_losses losses; a step with fewer losses so far has none.
     """
     counts = np.cumsum([0, *(len(step.losses) for step in steps)])
     sums = np.cumsum([0.0, *(sum(step.losses) for step in steps)])

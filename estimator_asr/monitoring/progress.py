@@ -1,4 +1,4 @@
-"""Shows the progress of training and evaluation as a bar or log lines; times how long steps wait for data."""
+"""Shows the progress of training and evaluation as a bar or log lines, and measures the wait for data."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ class DataWaitHook(estimator_api.SessionRunHook):
         if fraction > _MUCH_WAITING and not self._has_warned:
             self._has_warned = True
             logging.warning(
-                "steps wait for input data %.0f %% of the time instead of less than 2 %%; move the data to a "
-                "faster disk, or measure the speed of the input alone with %s",
+                "steps wait for input data %.0f %% of the time (less than 2 %% is normal); move the data to "
+                "a faster disk, or measure the speed of the input alone with %s",
                 *(100 * fraction, self.doctor_command),
             )
 

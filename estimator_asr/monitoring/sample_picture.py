@@ -20,7 +20,7 @@ _DPI = 80
 _MIN_INCHES, _INCHES_PER_SECOND, _MAX_INCHES = 5.0, 2.2, 24.0
 _CHARACTERS_PER_INCH = 11
 _INCHES_PER_TOKEN = 0.17
-_LETTERS_PER_INCH = 10  # letters of a label per inch of the figure, a fifth of which is margins
+_LETTERS_PER_INCH = 10  # letters of a label per inch of the figure's width, a fifth of which is margins
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}  # line from a label to its span
 _MAX_NAMES_PER_INCH = 1.4  # names packed more tightly than this are rotated
 

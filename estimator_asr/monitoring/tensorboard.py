@@ -60,14 +60,14 @@ def histogram_hook(gradients: Sequence, steps: int, model_dir: str) -> estimator
             name = variable.name.split(":")[0]
             values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
             histograms += [_histogram(f"weights/{name}", variable), _histogram(f"gradients/{name}", values)]
-    # The summaries are in no graph collection, because those are written every --save_summary_steps steps.
+    # Summaries in a graph collection would be written every --save_summary_steps steps, so these are in none.
     merged = tf.compat.v1.summary.merge(histograms, collections=[])
     return estimator_api.SummarySaverHook(save_steps=steps, output_dir=model_dir, summary_op=merged)
 
 
 @tf.xla.experimental.jit_scope(compile_ops=False)  # XLA needs static shapes; the number of values varies
 def _histogram(tag, tensor):
-    """Returns a histogram of the finite values; NaN or Inf would raise an error before it is explained."""
+    """Returns a histogram of the finite values; NaN or Inf would raise an error before hooks report it."""
     values = tf.convert_to_tensor(tensor)
     finite = tf.boolean_mask(values, tf.math.is_finite(values))
     return tf.compat.v1.summary.histogram(tag, finite, collections=[])

@@ -23,7 +23,7 @@ from estimator_asr.experiment import estimator_api
 from estimator_asr.monitoring import alarms, observations, tensorboard
 
 ALARMS_FILE = "alarms.log"
-# Number of observations in constant_loss_steps steps. Each decodes a batch, about as often as summaries do.
+# Number of observations in constant_loss_steps steps. By default, summaries decode a batch equally often.
 _OBSERVATIONS_IN_PATIENCE = 10
 _NUM_SPANS = 3  # steps are kept for this many spans (TrainingFacts.span)
 _REPEAT_SPANS = 10  # an alarm is repeated after this many spans if its rule still applies

@@ -93,7 +93,7 @@ def _cast_kernels(product_type, getter, name, *args, **kwargs):
 
 
 def shown_loss(loss: tf.Tensor) -> tf.Tensor:
-    """Returns the loss, or Inf if it is NaN: at NaN, Estimator would stop before this package's hooks run."""
+    """Returns the loss, or Inf if it is NaN: on NaN, Estimator would stop before this package's hooks run."""
     return tf.where(tf.math.is_finite(loss), loss, math.inf)
 
 

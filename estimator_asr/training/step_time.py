@@ -184,8 +184,8 @@ class StepWatchHook(estimator_api.SessionRunHook):
     def _pause_before(self, save):
         """Returns a function that pauses the clock and then calls `save`.
 
-        Saver hooks run before this hook could pause the clock, and workers have no listeners. The clock stays
-        paused during an evaluation, and when training ends.
+        Saver hooks save before this hook's after_run could pause the clock, and workers have no saver
+        listeners. The clock stays paused during an evaluation, and when training ends.
         """
 
         def pause_and_save(*arguments, **options):

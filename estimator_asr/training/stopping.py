@@ -32,7 +32,7 @@ class Termination:
 
     def __enter__(self):
         self._previous = signal.signal(signal.SIGTERM, self._request)
-        # TensorFlow may block the main thread, which runs signal handlers, but the socket gets each signal.
+        # Signal handlers wait while TensorFlow blocks the main thread; the socket gets each signal at once.
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
@@ -46,7 +46,7 @@ class Termination:
         self._writer.close()
 
     def received_before(self, seconds: float) -> int:
-        """Returns SIGTERM or SIGINT if it arrived at least `seconds` ago, else 0; any thread may ask."""
+        """Returns SIGTERM or SIGINT if it arrived at least `seconds` ago, else 0; works in any thread."""
         with contextlib.suppress(OSError):  # no signal has arrived, or training has ended
             stops = [number for number in self._reader.recv(64) if number in (signal.SIGTERM, signal.SIGINT)]
             if stops and self._received is None:
@@ -91,14 +91,14 @@ class CheckpointListener(estimator_api.CheckpointSaverListener):
 
 @dataclasses.dataclass(frozen=True)
 class StopRule:
-    """The rule that decides when training ends. The reasons that it returns complete "training ..."."""
+    """The rule that decides when training ends."""
 
     history: evaluation_log.History  # evaluations on dev
     patience: int  # number of evaluations without a new lowest error rate; 0 disables early stopping
     max_steps: int  # last global step
 
     def find_reason(self, step: int) -> Optional[str]:
-        """Returns the reason why training ends at a global step, or None if training continues."""
+        """Returns why training ends at a step (a clause for "training ..."), or None if it continues."""
         if step >= self.max_steps:
             return f"is already at step {step} of {self.max_steps}"
         reason = self.find_early_stop(step)
@@ -115,7 +115,7 @@ class StopRule:
 
 
 def count_since_lowest(error_rates: Sequence[float]) -> int:
-    """Returns how many rates (oldest first) come after the first lowest one; NaN is never the lowest."""
+    """Returns how many rates (oldest first) follow the first of the lowest ones; NaN is never the lowest."""
     lowest, count = math.inf, 0
     for error_rate in error_rates:
         lowest, count = (error_rate, 0) if error_rate < lowest else (lowest, count + 1)

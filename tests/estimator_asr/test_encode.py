@@ -169,7 +169,7 @@ def test_blocks_are_not_trained_on_weights_in_an_object_store(directory):
     settings = config_lib.Settings(acoustic=acoustic)
     infos = dataset_info.load_all([str(directory / "encoded")])
     said = "--trainable_blocks=1 must be on a local disk, but --data_dir=s3://bucket/encoded is in an object"
-    with pytest.raises(errors.UserError, match=f"{said}.* that encode read, or --trainable_blocks=0$"):
+    with pytest.raises(errors.UserError, match=f"{said}.*encode as --weights, or --trainable_blocks=0$"):
         train_program.build_config(settings, infos, ["s3://bucket/encoded"])
 
 

@@ -121,7 +121,7 @@ def _inspect(session, tensor, feeds, batch_size):
 
 
 def _rows(tensor, is_bad, batch_size):
-    """Returns the batch rows with NaN or Inf; None for weights. Batch and length may share the first axis."""
+    """Returns the batch rows with NaN or Inf; None for weights. The first axis may be batch x length."""
     # Weights have a static shape, whereas the first dimension of batch values is unknown.
     is_static = not tensor.shape.rank or tensor.shape[0] is not None
     if is_static or not is_bad.size or len(is_bad) % batch_size:

@@ -1,1 +1,1 @@
-"""Training checkpoints: recovery, the best checkpoints, and the log of their evaluations."""
+"""Training checkpoints: recovery, the best checkpoints, and the log of evaluations."""

@@ -54,7 +54,8 @@ def check_hardware(config: training_config.TrainConfig, cluster: Optional[cluste
     if config.num_cpu_replicas > 1 and cluster:
         raise errors.UserError(
             f"train: --num_cpu_replicas is {config.num_cpu_replicas} and TF_CONFIG lists "
-            f"{len(cluster.workers)} workers, but each worker on a CPU runs only one replica; add workers"
+            f"{len(cluster.workers)} workers, but each worker on a CPU runs only one replica; "
+            "omit --num_cpu_replicas, and add workers instead"
         )
     if cluster and cluster.shares_host and gpus and os.environ.get(_MEMORY_GROWTH) != "true":
         logging.warning(

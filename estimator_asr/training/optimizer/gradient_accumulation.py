@@ -4,7 +4,7 @@ A training step adds its gradients to variables that exist on each replica and a
 After the last batch, a hook runs the update, which sums over the replicas only once. Interrupted training
 continues at the first batch after the last update.
 
-The accumulated gradients belong to the loss summed over labels. They are divided by the number of labels
+The accumulated gradients are those of the loss summed over labels. They are divided by the number of labels
 only at the end, so that batches are weighted by their number of labels. Within a batch, all replicas divide
 by the same number, because batch norm's gradients are sums over the replicas. Batch norm uses the statistics
 of each batch, and its moving averages are updated with the mean over the batches. A NaN or Inf stays in a
@@ -124,7 +124,7 @@ class _DenseSum:
 
 
 class _RowSum:
-    """The sum of a table's sparse gradients, stored as a full table; only rows that occur are updated."""
+    """The sum of a table's sparse gradients, stored as a full table; only rows with gradients change."""
 
     def __init__(self, name, shape):
         self._sum = _get_variable(name, shape)

@@ -4,7 +4,8 @@ Clipping needs the norm of the whole gradient. Under a strategy, gradients are t
 of replicas, summed over all replicas and clipped; then each replica applies the gradients to its own copy of
 the weights.
 
-A step with a non-finite loss or gradient changes only the global step, on all replicas.
+A step with a non-finite loss or gradient changes only the global step (after an overflow, also the loss
+scale), on all replicas.
 """
 
 from __future__ import annotations

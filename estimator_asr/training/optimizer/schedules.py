@@ -3,7 +3,7 @@
 The step schedule and the warm-up follow learning_rate_with_decay from the TensorFlow official models
 (official/r1/resnet/resnet_run_loop.py): piecewise constant between epoch boundaries, with a linear warm-up
 from zero. There are two differences: the initial rate scales with the batch size only if
-learning_rate_batch_size is set (a flag from version 0.1.0), and the batch size is the mean number of
+learning_rate_batch_size is set (formerly a flag), and the batch size is the mean number of
 utterances per step, because batches are limited by frames.
 """
 

@@ -1,8 +1,8 @@
 """Optimizers whose update can be skipped inside the graph, once the gradients are known.
 
 The update cannot be inside a conditional, because a conditional must not contain an all-reduce. It therefore
-always runs, but a skipped update changes nothing, because the gradients (from the caller) and the learning
-rate are 0, and the decay rates are 1.
+always runs, but a skipped update changes nothing, because the caller passes gradients of 0, the learning
+rate is set to 0, and the decay rates to 1.
 
 Each replica updates its own copy of the weights and slots with the same gradients. Checkpoints use the same
 names as TensorFlow's v1 optimizers.

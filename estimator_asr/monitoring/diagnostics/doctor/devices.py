@@ -170,7 +170,7 @@ def read_driver() -> Optional[tuple[int, int]]:
 
 def read_cudnn(major: str) -> str:
     """Returns cuDNN's version (cudnn.h: 8907 is 8.9.7, 90300 is 9.3.0); "" if cuDNN cannot be opened."""
-    try:  # if TensorFlow has already opened the library, its name is enough, wherever the file is
+    try:  # if TensorFlow has opened the library, the loader finds it by name, wherever the file is
         number = ctypes.CDLL(f"libcudnn.so.{major.split('.')[0]}").cudnnGetVersion()
     except OSError:
         return ""

@@ -15,7 +15,7 @@ from tfrecord_builder.program import cpu, tensorflow_release
 
 _TESTED = ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos")
 _DISTRIBUTIONS = (*_TESTED, "tensorflow-rocm", "tf-nightly", "tf-nightly-cpu")
-# Dependencies of TensorFlow that are always shown; others are shown only if missing or in a wrong version.
+# Dependencies of TensorFlow that are always shown; others are shown only if missing or of the wrong version.
 _SHOWN = ("numpy", "keras", "protobuf", "h5py")
 # A default-size model and its batch need about 3 GB of memory; its checkpoints need 1 GB of disk space.
 _MEMORY_GB = 4.0

@@ -13,7 +13,7 @@ from estimator_asr.monitoring.diagnostics.doctor import findings
 from estimator_asr.training.checkpointing import best_checkpoints
 from tfrecord_builder.data import dataset_info, schema
 
-_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment sums the mean in a different order
+_MEAN_TOLERANCE = 1e-3  # relative; SpecAugment adds the terms of the mean in a different order
 _COUNTS = {
     "fbank": "num_frames",
     "token_ids": "num_tokens",
@@ -61,7 +61,7 @@ def check_data(model_dir: str, data_dirs: Sequence[str]) -> Iterator[findings.Fi
 
 
 def check_batch(config: experiment.ExperimentConfig, data_dirs: Sequence[str]) -> Iterator[findings.Finding]:
-    """Yields a problem for each place where the first training batch differs from its records, or ok if none.
+    """Yields a problem for each place where the first training batch differs from its records, otherwise ok.
 
     Raises errors.UserError if the train split is missing or damaged.
     """
@@ -88,7 +88,7 @@ def compare(
 ) -> Iterator[str]:
     """Yields a line for each difference between a batch and its records: `<utterance>: <what> is <got>, ...`.
 
-    Values in the batch must equal the values in the record (float16 converts exactly). A feature that
+    Values in the batch must equal those in the record (float16 becomes float32 exactly). A feature that
     SpecAugment may have masked can also equal the mean of its bin over the utterance.
 
     Args:

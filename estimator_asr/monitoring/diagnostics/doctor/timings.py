@@ -142,9 +142,9 @@ def measure_rate(size: int) -> float:
 
 
 class Counter:
-    """Counts the operations of the matrix products and convolutions (and their gradients) that a target runs.
+    """Counts the floating-point operations of a target's matrix products, convolutions and their gradients.
 
-    Operations inside functions, loops and fused kernels (CTC) are not counted, because they are few.
+    Those inside functions, loops and fused kernels (CTC) are not counted, because they are few.
 
     Attributes:
         shapes: shape tensors to fetch in the run that is counted; fetching them costs almost nothing.
