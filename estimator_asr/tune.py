@@ -94,7 +94,7 @@ class TuneConfig(config_flags.Checked):
         if self.punctuation_model_dir and (not self.acoustic_model_dir or self.ngram or self.whisper_decoder):
             raise errors.UserError(
                 "tune: --punctuation_model_dir needs --acoustic_model_dir (and --language_model_dir, if the "
-                "transcripts come from a language model), without --ngram and --whisper_decoder"
+                "transcripts come from a language model), without --ngram or --whisper_decoder"
             )
         if not (self.acoustic_model_dir or self.language_model_dir):
             raise errors.UserError(

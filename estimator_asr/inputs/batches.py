@@ -110,7 +110,7 @@ class MaskDraws(NamedTuple):
 def draw_masks(config: config_lib.InputConfig, batch_size: tf.Tensor, seed: tf.Tensor) -> MaskDraws:
     """Samples random numbers for the masks of a batch; `seed` is int64 [2]."""
 
-    def sample(count, seed):  # names the algorithm, because XLA has another default
+    def sample(count, seed):  # names the algorithm, because XLA's default is different
         return tf.random.stateless_uniform([batch_size, count, 2], seed, alg="philox")
 
     return MaskDraws(sample(config.time_masks, seed), sample(config.frequency_masks, seed + 1))

@@ -79,7 +79,7 @@ def _remove(path):
 
 
 def _allocate(path, num_bytes) -> bool:
-    """Creates a file; returns False if the disk is full, which macOS cannot tell (no posix_fallocate)."""
+    """Creates a file; returns False if the disk is full (not detected on macOS: no posix_fallocate)."""
     with open(path, "wb") as file:
         try:
             if hasattr(os, "posix_fallocate"):

@@ -83,8 +83,8 @@ def _group(length_counts):
 
 
 def _find_cheapest_ends(lengths, cumulative, num_buckets):
-    """Finds bucket ends by dynamic programming; cost[j] is the least size up to lengths[j], with padding."""
-    # volume[i, j]: padded size of a bucket for lengths[i + 1] to lengths[j]; infinite if that is empty.
+    """Finds bucket ends by dynamic programming; cost[j] is the least padded size up to lengths[j]."""
+    # volume[i, j]: padded size of a bucket for lengths[i + 1] to lengths[j]; infinite if that range is empty.
     volume = lengths[None, :] * (cumulative[None, :] - cumulative[:, None]).astype(np.float64)
     volume[np.tril_indices(len(lengths))] = np.inf
     cost = lengths * cumulative.astype(np.float64)

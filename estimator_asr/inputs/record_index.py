@@ -22,7 +22,7 @@ from estimator_asr.inputs import shard_cache, splits
 from tfrecord_builder.data import schema
 from tfrecord_builder.storage import files
 
-# Maximum number of open shards: batch_plan.py interleaves 16, and those before and after them are open too.
+# Maximum number of open shards: batch_plan.py interleaves 16, and some before and after them are open too.
 _MAX_OPEN = 48
 _NUM_AHEAD = 64  # number of batches whose shards are opened ahead of time
 
@@ -108,7 +108,7 @@ class RecordReader:
         return tf.ensure_shape(tf.numpy_function(self._read, [numbers], tf.string), [None])
 
     def open_ahead(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Returns `dataset`, but opens shards ahead of time; each element must end with record numbers."""
+        """Returns `dataset`, with shards opened ahead of time; elements must end with record numbers."""
 
         def fetch(*element):
             opened = tf.numpy_function(self._open_all, element[-1:], tf.int64)
@@ -142,7 +142,7 @@ class RecordReader:
             raise ValueError(f"{schema.DAMAGED}: {where}: {error}") from None
 
     def _open_shard(self, shard):
-        with self._fetching:  # limits the number of copies not yet open, which the cache might remove
+        with self._fetching:  # limits the number of unopened copies, which the cache might remove
             return _OpenFile(os.open(self._cache.fetch(self._shards[shard]), os.O_RDONLY))
 
 

@@ -21,7 +21,7 @@ VARIANCE_FLOOR = 1e-2
 EMPTY_BAND = 4 * np.log(10.0)  # 40 dB; a bin is empty if its peak is further than this below the loudest peak
 FILL_WIDTH = 8.0  # an empty bin is filled from other bins, whose weight falls to 1/e at this distance in bins
 PRIOR_FRAMES = 40.0
-# LEVEL_FRAMES frames of quiet speech are assumed first; LEVEL is the natural log power of the loudest bin.
+# LEVEL_FRAMES frames of quiet speech, whose loudest bin has natural log power LEVEL, are assumed first.
 LEVEL, LEVEL_FRAMES = 10.0, 10.0
 _LARGEST = 80.0  # upper limit for log power, so that exp() does not overflow
 

@@ -43,8 +43,8 @@ def ctc_loss(
     is_frame = tf.sequence_mask(num_frames, tf.shape(logits)[1]) & possible[:, None]
     logits = tf.where(is_frame[:, :, None], tf.cast(logits, tf.float32), 0.0)
     is_spoken = possible & (num_tokens > 0)
-    # Utterances without labels or alignments get one label, zero logits and weight 0, because the kernel
-    # rejects utterances without labels, and returns infinity for utterances with too few frames.
+    # The kernel rejects utterances without labels, and returns infinity for utterances with too few frames.
+    # So these get one label and logits that are all zero, and the kernel's loss for them is not used.
     num_tokens = tf.where(is_spoken, num_tokens, tf.ones_like(num_tokens))
     token_ids = tf.pad(token_ids, [[0, 0], [0, 1]])
     is_token = tf.sequence_mask(num_tokens, tf.shape(token_ids)[1])
@@ -139,11 +139,11 @@ def log_uniform(by_frequency: Sequence[int]) -> np.ndarray:
 def draw(probabilities: np.ndarray, num_sampled: int, seed: tf.Tensor) -> SampledClasses:
     """Samples distinct classes; the sample depends only on the seed (see layers.uniform).
 
-    TensorFlow's op draws until it has num_sampled distinct classes. This is like a race of Poisson processes:
-    class i arrives after an exponentially distributed time with rate P(i), and the first num_sampled classes
-    are the sample. If the next class arrives at time T, class i is in the sample with probability
-    1 - exp(-P(i) T). Sums over the sample are unbiased if each term is divided by this probability (Cohen and
-    Kaplan 2007, section 6). TensorFlow's op uses the number of draws in place of T.
+    TensorFlow's op (see log_uniform) draws until it has num_sampled distinct classes, like a race of Poisson
+    processes: class i arrives after an exponentially distributed time with rate P(i), and the first
+    num_sampled classes are the sample. If the next class arrives at time T, class i is in the sample with
+    probability 1 - exp(-P(i) T). Sums over the sample are unbiased if each term is divided by this
+    probability (Cohen and Kaplan 2007, section 6). TensorFlow's op uses the number of draws in place of T.
 
     Args:
         probabilities: float32 [num_classes], all above 0.

@@ -82,7 +82,7 @@ def defer_update(average: tf.Variable, change: tf.Tensor) -> None:
 
 
 def _collections() -> tuple[str, str]:
-    """Returns the names of this replica's own graph collections, because all replicas share one graph."""
+    """Returns the names of this replica's graph collections, which differ because replicas share a graph."""
     replica = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
     return f"moving_averages_{replica}", f"moving_average_changes_{replica}"
 

@@ -11,8 +11,8 @@ from estimator_asr.experiment import config as config_lib
 from estimator_asr.models import layers, token_encoder
 
 NUM_MARKS = 8  # length of marks.MARKS in tfrecord_builder, whose first entry stands for no mark
-# A mark is written if the probability of no mark is below this. Several marks often share the rest, so with
-# the most probable class, too few marks would be written for the best F1 (docs/experiments/punctuation.md).
+# A mark is written if the probability of no mark is below this. Several marks often share the rest, so the
+# most probable class would too rarely be a mark for the best F1 (docs/experiments/punctuation.md).
 _LEAST_NO_MARK = 0.6
 
 

@@ -77,7 +77,7 @@ def add_local(value: tf.Tensor) -> tf.Tensor:
     """Returns the sum of a tensor over the replicas in this process, without a collective.
 
     The sum can be fetched on its own, whereas a collective would wait forever if only one replica ran it.
-    tf.group over the replicas' values would not compute values that are needed only through control edges.
+    tf.group would not be enough: a value that is needed only through control edges would not be computed.
     """
     return _merge_local(tf.add_n, value)
 

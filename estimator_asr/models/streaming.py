@@ -158,7 +158,7 @@ class Span:
 
 
 def take_rows(values: tf.Tensor, starts: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns rows starts (int32 [batch]) to starts + width - 1 of [batch, length, ...]; 0 beyond the end."""
+    """Returns `width` rows of [batch, length, ...] from row `starts` (int32 [batch]) on; 0 beyond the end."""
     paddings = [[0, 0], [0, width]] + [[0, 0]] * (values.shape.rank - 2)
     return tf.gather(tf.pad(values, paddings), starts[:, None] + tf.range(width), batch_dims=1)
 

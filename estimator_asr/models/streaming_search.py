@@ -95,7 +95,7 @@ def _put_beam(beam: prefix_beam_search.Beam, state: streaming.State) -> None:
 
 
 def _take_tokens(state: streaming.State, roots: tf.Tensor, shape: list[int]) -> Tokens:
-    """Returns the tokens of the prefixes that this call extends; roots are their places in the last beam."""
+    """Returns the tokens of the prefixes that this call extends; roots are their places in the old beam."""
     starts = Tokens(
         tf.zeros(shape, tf.int32), tf.zeros(shape, tf.int32), tf.zeros(shape), tf.zeros(shape[:1], tf.int32)
     )

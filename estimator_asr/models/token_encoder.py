@@ -50,8 +50,8 @@ def embed_ngrams(
 def hash_ngrams(token_ids: tf.Tensor, mask: tf.Tensor, vocabulary_size: int, num_rows: int) -> tf.Tensor:
     """Returns the table rows of the n-grams around each position, int64 [batch, length, num_windows].
 
-    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions beyond the ends of the
-    tokens. Collisions are rarest if num_rows is prime.
+    Padding (where the mask, float32 [batch, length], is 0) is hashed like positions before the first or after
+    the last token. Collisions are rarest if num_rows is prime.
     """
     length = tf.shape(token_ids)[1]
     reach = max(abs(offset) for window in _WINDOWS for offset in window)

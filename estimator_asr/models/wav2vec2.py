@@ -75,7 +75,7 @@ def _convolve(layout, inputs, lengths, number):
 
 
 def _positions(encoder, hidden):
-    """Convolves each group of units separately, because grouped convolutions on CPUs need oneDNN."""
+    """Convolves each group of units by itself, because on CPUs, grouped convolutions need oneDNN."""
     width, groups = encoder.waveform.num_conv_pos_embeddings, encoder.waveform.num_conv_pos_embedding_groups
     with tf.compat.v1.variable_scope("positions"):
         kernel = layers.get_kernel("kernel", [width, encoder.units // groups, encoder.units])

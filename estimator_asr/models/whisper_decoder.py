@@ -65,7 +65,7 @@ def score(decoder: DecoderArrays, memory: Memory, ids: tf.Tensor, num_tokens: tf
     ids is int32 [batch, num_sequences, max_tokens]; positions at or beyond num_tokens, int32 [batch,
     num_sequences], are ignored.
     """
-    # Scores one sequence per utterance at a time: attention from all to 30 s of audio would take gigabytes.
+    # Scores one sequence per utterance at a time: for 30 s of audio, all at once would take gigabytes.
     by_place = tf.transpose(ids, [1, 0, 2]), tf.transpose(num_tokens)
     options = {"parallel_iterations": 1, "fn_output_signature": tf.float32}
     return tf.transpose(tf.map_fn(lambda sequences: _score(decoder, memory, *sequences), by_place, **options))
@@ -171,8 +171,8 @@ def _embed(decoder, ids, position=None) -> tf.Tensor:
 def _run(decoder, memory: Memory, hidden, cache, first=0) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns logits, float32 [rows, length - first, num_classes], and all keys and values so far.
 
-    `hidden` is float32 [rows, length, units], where rows is a multiple of the batch size; `cache` holds the
-    keys and values of earlier positions.
+    `hidden` is float32 [rows, length, units], where rows is a multiple of the batch size; logits begin at
+    position `first`. `cache` holds the keys and values of earlier positions.
     """
     parts = []
     for number, (keys, values) in enumerate(memory.blocks, 1):

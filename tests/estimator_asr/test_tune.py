@@ -288,7 +288,7 @@ WHISPER_NEEDS = (
 )
 PUNCTUATION_NEEDS = (
     "tune: --punctuation_model_dir needs --acoustic_model_dir (and --language_model_dir, if the transcripts "
-    "come from a language model), without --ngram and --whisper_decoder"
+    "come from a language model), without --ngram or --whisper_decoder"
 )
 
 

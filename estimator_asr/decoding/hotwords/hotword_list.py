@@ -42,7 +42,7 @@ class Hotword:
 
     def __str__(self) -> str:
         """Returns the hotword in the form that the SavedModel reads."""
-        # Earlier exports read a final digit as the boost, so a boost must follow a syllable that is a digit.
+        # Older SavedModels take a final digit for the boost, so a boost must follow a digit syllable.
         ends_in_digit = _NUMBER.fullmatch(" ".join(self.syllables[-1:]))
         boost = DEFAULT_BOOST if ends_in_digit and self.boost is None else self.boost
         return " ".join([self.text, *self.syllables, *([] if boost is None else [f"{boost:f}"])])

@@ -137,8 +137,8 @@ def _find_words(ngram_model, tokens, path) -> np.ndarray:
         words = [word for index, word in enumerate(ngram_model.words) if index not in marks | {unknown}]
         raise errors.UserError(
             f"{path}: the n-gram model has the words {_list(words)}, but none of the {len(tokens)} tokens "
-            f"that the model outputs ({_list(tokens[1:])}); train another n-gram model with python -m "
-            "estimator_asr.train_ngram (for a language model, with --unit=character)"
+            f"that the model to tune outputs ({_list(tokens[1:])}); train another n-gram model with "
+            "python -m estimator_asr.train_ngram (for a language model, with --unit=character)"
         )
     return np.array([ids.get(token, unknown) for token in tokens])
 

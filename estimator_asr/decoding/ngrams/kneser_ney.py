@@ -145,7 +145,7 @@ def find_discounts(counts: np.ndarray) -> Optional[tuple[float, float, float]]:
 
 
 def _adjust(counts) -> list[np.ndarray]:
-    """Returns adjusted counts: the number of distinct words before each n-gram; in the last order, its count.
+    """Returns adjusted counts: how many distinct words precede an n-gram; in the highest order, its count.
 
     No word precedes <s>, so the counts of n-grams that start with <s> are not adjusted.
     """

@@ -20,7 +20,7 @@ class Pairs(NamedTuple):
 
     positions: tf.Tensor  # int32 [num_pairs]
     characters: tf.Tensor  # int32 [num_pairs]
-    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among the mask's True entries
+    readings: tf.Tensor  # int32 [num_pairs], index of (token, character) among character_mask's True entries
 
 
 class ScoredPairs(NamedTuple):

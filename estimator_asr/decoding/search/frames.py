@@ -53,7 +53,7 @@ def select(
     token_probs, token_ids = tf.math.top_k(probs[..., :-1], num_candidates)
     is_real = is_searched[..., None]
     positions = tf.transpose(positions)
-    last = tf.fill(tf.shape(num_frames), -1)  # position of the last searched frame of the previous call
+    last = tf.fill(tf.shape(num_frames), -1)  # previous call's last searched frame, relative to this call
     if follows_skipped is not None:
         last -= tf.cast(follows_skipped, tf.int32)
     before = tf.concat([last[None], positions[:-1]], axis=0)
@@ -79,5 +79,5 @@ def _list_true(mask):
     length = tf.shape(mask)[1]
     # True values get larger keys than false values, and earlier true values get larger keys than later ones.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
-    most = tf.maximum(tf.reduce_max(counts), 1)  # a search without frames would need another graph
+    most = tf.maximum(tf.reduce_max(counts), 1)  # without frames, the search would have no links to stack
     return tf.math.top_k(keys, most).indices, counts

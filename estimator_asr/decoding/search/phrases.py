@@ -56,7 +56,7 @@ def match(phrases: Phrases, token_ids: tf.Tensor, num_tokens: tf.Tensor) -> Matc
     order = tf.argsort(tf.where(lengths > 0, hashes, EMPTY_HASH), stable=True)
     hashes, lengths = tf.gather(hashes, order), tf.gather(lengths, order)
     places = _find_longest(hashes, tf.reduce_max(tf.pad(lengths, [[0, 1]])), token_ids, num_tokens)
-    # The place is the table's size where no phrase begins; the padding makes that index valid.
+    # If no phrase begins at a token, its place is the table's size; the padding makes that index valid.
     return _choose(
         tf.gather(tf.pad(order, [[0, 1]], constant_values=-1), places),
         tf.gather(tf.pad(lengths, [[0, 1]]), places),
@@ -118,5 +118,5 @@ def _choose(phrases, lengths) -> Matches:
 def look_up(table: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Looks up keys in a sorted table, int64 [size]; returns their indices, and whether they were found."""
     places = tf.reshape(tf.searchsorted(table, tf.reshape(keys, [-1])), tf.shape(keys))
-    # The place of a key above all others is the table's size; the padding makes that index valid.
+    # For a key above all others, the index is the table's size; the padding makes that index valid.
     return places, tf.equal(tf.gather(tf.pad(table, [[0, 1]]), places), keys) & (places < tf.shape(table)[0])

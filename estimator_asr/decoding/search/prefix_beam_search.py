@@ -124,7 +124,7 @@ def _extend(frame: frames_lib.Frame, last_probs, beam: Beam, scorers) -> BeamExt
     differ = 1.0 - tf.cast(is_last, tf.float32)
     extended = (blank_probs[:, :, None] + token_probs[:, :, None] * differ) * frame.token_probs[:, None]
     is_parent = tf.equal(hashes[:, :, None], parents[:, None])  # [batch, prefix, child]
-    # Small matrix products are three times as fast in float64 as in float32, for which oneDNN is used.
+    # Small matrix products are three times as fast in float64, because float32 products go through oneDNN.
     is_in_beam = tf.matmul(tf.cast(is_parent, tf.float64), tf.cast(is_last, tf.float64))
     differ = tf.cast(tf.not_equal(last_ids[:, :, None], last_ids[:, None]), tf.float32)
     from_parent = blank_probs[:, :, None] + token_probs[:, :, None] * differ

@@ -17,7 +17,7 @@ _LOWEST = -1e9  # log probability of impossible paths
 
 
 class BestPrefixes(NamedTuple):
-    """The prefix of each text that matches the audio best, with the readings of its characters."""
+    """For each text, the prefix that matches the audio best, with the readings of its characters."""
 
     num_characters: tf.Tensor  # int32 [batch, num_texts]
     scores: tf.Tensor  # float32 [batch, num_texts], log probability
@@ -27,7 +27,7 @@ class BestPrefixes(NamedTuple):
 def find_best_prefixes(
     log_probs: tf.Tensor, num_frames: tf.Tensor, readings: tf.Tensor, num_characters: tf.Tensor
 ) -> BestPrefixes:
-    """Finds the prefix of each text that matches the audio best, and the readings of its characters.
+    """Finds, for each text, the prefix that matches the audio best, and the readings of its characters.
 
     Args:
         log_probs: CTC's log probabilities, float32 [batch, num_frames, num_classes]; the blank is last.
@@ -68,7 +68,7 @@ def _read(emissions, blanks, num_frames, readings, prefix_lengths):
 def _score_prefixes(emissions, blanks, num_frames, readings):
     """Returns the log probabilities of prefixes of 0, 1, ... characters, float32 [rows, length + 1]."""
     emissions, blanks = tf.transpose(emissions, [1, 0, 2, 3]), tf.transpose(blanks)[..., None]
-    # A reading may directly follow only a different reading of the previous character (on the last axis).
+    # Without a blank between them, a reading cannot follow the same reading of the previous character.
     before = tf.pad(readings[:, :-1], [[0, 0], [1, 0], [0, 0]], constant_values=-1)
     may_follow = tf.not_equal(readings[..., None], before[:, :, None])
     # Paths end with a reading of the prefix's last character (with_token) or with a blank (with_blank). At

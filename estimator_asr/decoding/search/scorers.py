@@ -93,7 +93,7 @@ class NgramScorer:
         return self._weight * tf.gather(self._end_log_probs, states)
 
     def _back_off(self, states):
-        """Returns states and total weights after 0, 1, ... back-offs; the weights have one item more."""
+        """Returns states and total weights after 0, 1, ... back-offs; the weights have one more entry."""
         contexts, weights = [], [tf.zeros(tf.shape(states))]
         for _ in range(self.context_length):
             contexts.append(states)

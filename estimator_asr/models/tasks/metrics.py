@@ -43,7 +43,7 @@ class Losses(NamedTuple):
     def to_minimise(self) -> tf.Tensor:
         """Returns the loss whose mean over the replicas is the average loss per label in the whole batch.
 
-        Replicas have different numbers of labels, so each replica divides its sum by their mean number.
+        Replicas have different numbers of labels, so each divides its sum by the mean of these numbers.
         """
         (all_labels,) = replicas.sum_over_replicas([self.num_labels])
         return tf.math.divide_no_nan(self.total, all_labels / replicas.num_replicas())
@@ -119,7 +119,7 @@ def _equal_rows(ids, num_ids):
     return tf.reduce_all(tf.equal(counted[:, None], counted[None, :]), axis=-1)
 
 
-@tf.xla.experimental.jit_scope(compile_ops=False)  # under XLA, tf.where returns another number of rows
+@tf.xla.experimental.jit_scope(compile_ops=False)  # under XLA, tf.where may return a different number of rows
 def _to_sparse(ids, num_ids, width):
     """Returns ids as a sparse tensor [batch, width]; tf.edit_distance needs two tensors of the same shape."""
     indices = tf.where(tf.sequence_mask(num_ids, tf.shape(ids)[1]))

@@ -1,4 +1,4 @@
-"""Task: one interface for everything that depends on the kind of model (acoustic or language).
+"""Task: one interface for everything that depends on the kind of model, such as acoustic or language.
 
 model_fn, evaluation, cascade and TensorBoard's prediction samples work with any Task in tasks.py.
 """
