@@ -6,8 +6,8 @@
 
 WHISPER is a directory with the published config.json and model.safetensors of Whisper, HuBERT or wav2vec 2.0
 (docs/pretrained.md). A training step on ENCODED takes a third as long as a step with the encoder in the
-graph (docs/experiments/pretrained-speed.md). ENCODED holds a copy of the encoder, which train copies into AM
-and export into the SavedModel. To continue an interrupted run, repeat the same command.
+graph (docs/experiments/pretrained-speed.md). ENCODED holds a copy of the encoder; train copies it to AM, and
+export copies it into the SavedModel. To continue an interrupted run, repeat the same command.
 """
 
 from __future__ import annotations

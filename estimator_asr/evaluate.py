@@ -165,7 +165,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     subject = _open_subject(config, data)
     model_path = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
-    if config.split != "train" and not subject.spec.writes_marks:  # the speakers of texts are corpora
+    if config.split != "train" and not subject.spec.writes_marks:  # for text, `speaker` names a corpus
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
     if config.format:
@@ -180,7 +180,7 @@ def evaluate(config: EvaluateConfig) -> dict:
         logging.warning("evaluate: %s; build the data again from text with marks", problem)
     if subject.spec.writes_marks:
         return punctuation_report.write(recognised.marked, facts, config.output_dir)
-    saved_model = model_path if config.saved_model else None  # the command names the version
+    saved_model = model_path if config.saved_model else None  # the command must name the evaluated version
     flags = config_flags.to_command_line(dataclasses.replace(config, saved_model=saved_model))
     scored = scored_split.ScoredSplit(
         facts,

@@ -38,8 +38,8 @@ def check_lengths(data: Mapping[str, dataset_info.DatasetInfo], split: str) -> N
 class ChunkwiseRecogniser:
     """A replacement for a Recogniser that recognises chunk by chunk; also outputs each token's delay.
 
-    All other outputs are those after the last chunk. The delay starts at the end of the token's syllable,
-    which is found by recognising the whole recording.
+    All other outputs are those after the last chunk. The delay is measured from the end of the token's
+    syllable, which is found by recognising the whole recording.
     """
 
     whole: recogniser.Recogniser

@@ -155,9 +155,9 @@ def _check_data(model: model_directory.ModelDirectory, data: Data) -> None:
 
 
 def _measures(has_tokens: bool, token_type: str) -> dict[str, tuple[str, str]]:
-    """Returns a model's measures: tokens if has_tokens is True, and characters if transcripts have any.
+    """Returns a model's measures: tokens if has_tokens is True, and characters if transcripts contain them.
 
-    Transcripts have characters if token_type, the type of their units, is character or bpe.
+    Transcripts contain characters if token_type, the type of their units, is character or bpe.
     """
     return {**(_TOKENS if has_tokens else {}), **(_CHARACTERS if token_type in ("character", "bpe") else {})}
 
@@ -223,7 +223,7 @@ def compare_written(
     """Returns the texts with marks, and the scored characters of the written form without marks.
 
     Args:
-        record: `written` is the reference with marks; marks of any kind become marks of the model.
+        record: `written` is the reference with marks; marks of any kind are converted to the model's marks.
         outputs: `punctuated` is the transcript with marks, and `written` also has numbers in digits.
     """
     *about, text = _decode(record, "utterance_id", "speaker", "written")
@@ -234,7 +234,7 @@ def compare_written(
 
 
 def _mark(record: Mapping, found: str) -> punctuation_scores.MarkedText:
-    """Returns a text with its own marks and with the marks that the model found, whose ids are digits."""
+    """Returns a text with its own marks and with the marks found; each digit in `found` is a mark id."""
     *about, text = _decode(record, "utterance_id", "speaker", "transcript")
     ids = record["mark_ids"].tolist(), list(map(int, found))
     return punctuation_scores.MarkedText(*about, *(marks.join(text, row) for row in ids))

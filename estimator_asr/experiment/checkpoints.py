@@ -149,7 +149,7 @@ def iterate(checkpoint: str) -> Iterator[tuple[str, np.ndarray]]:
     Raises DamagedError if a file is missing, truncated or altered; TensorFlow verifies the checksums.
     """
     if not os.path.exists(f"{checkpoint}.index"):
-        raise DamagedError(checkpoint, "its .index is missing")
+        raise DamagedError(checkpoint, "its .index file is missing")
     try:
         reader = tf.train.load_checkpoint(checkpoint)
         for name in sorted(reader.get_variable_to_shape_map()):

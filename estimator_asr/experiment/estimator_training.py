@@ -1,7 +1,7 @@
 """Distributed training functions that tensorflow-estimator 2.15 needs and TensorFlow no longer includes.
 
 estimator_api substitutes this module for tensorflow.python.distribute.estimator_training, which was part of
-TensorFlow until 2.15. Each process in a cluster runs one task of TF_CONFIG ("independent worker"), as
+TensorFlow until 2.15. Each process in a cluster runs the task in its TF_CONFIG ("independent worker"), as
 MultiWorkerMirroredStrategy requires; parameter servers are not supported. This module sets private attributes
 of RunConfig and Estimator (run_config.py and estimator.py in tensorflow-estimator, pinned to one release).
 """

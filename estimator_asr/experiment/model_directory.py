@@ -161,7 +161,7 @@ def refuse_difference(
         data_dir, path: paths of the data and the model.
         pairs: {property name: (value in the data, value in the model)}.
         vocabulary_dir: directory that contains the model's vocabularies.
-        model: an ExperimentConfig or ExportInfo, whose token_type and frontend the data need.
+        model: an ExperimentConfig or ExportInfo, whose token_type and frontend the data must have.
     """
     flags = {"vocabulary_dir": vocabulary_dir, "token_type": model.token_type}
     flags.update(config_json.to_json_dict(model.frontend) if model.frontend else {})
@@ -170,7 +170,7 @@ def refuse_difference(
     if encoder:
         layers = ",".join(map(str, encoder["layers"]))
         has_weights = files.exists(os.path.join(vocabulary_dir, pretrained_encoder.FILES[1]))
-        weights = vocabulary_dir if has_weights else "WEIGHTS"  # an export does not contain the weights
+        weights = vocabulary_dir if has_weights else "WEIGHTS"  # an export does not contain this file
         program = f"python -m estimator_asr.encode --weights={weights} --layers={layers}"
         advice += f", encode them with {program}"
     for name, (got, want) in pairs.items():
@@ -232,7 +232,7 @@ def _open(path, config, source):
 
 
 def _describe_difference(got, want):
-    """Returns both values for a message; dataclasses become texts with only the fields that differ."""
+    """Returns both values for a message; a dataclass becomes a text with only the fields that differ."""
     sides = [config_json.to_json_dict(side) if dataclasses.is_dataclass(side) else {} for side in (got, want)]
     if not any(sides):
         return got, want

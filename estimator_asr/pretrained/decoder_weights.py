@@ -14,7 +14,7 @@ from tfrecord_builder import errors
 _TOKENIZER = "tokenizer.json"
 _TOKEN_TYPES = ("syllable", "toneless")  # token types with one token per character
 _ADVICE = (
-    "pass the directory that encode read as --weights: a multilingual Whisper model as published, with "
+    "pass the same directory as in encode --weights: a multilingual Whisper model as published, with "
     "config.json, model.safetensors and tokenizer.json"
 )
 
@@ -84,7 +84,7 @@ def _list_readings(acoustic, language) -> tuple[list[str], np.ndarray]:
     own reading. Letters are returned as capitals, because that is how Whisper writes single letters.
     """
     token_ids: dict[str, set[int]] = {}
-    are_capitals = acoustic.config.token_type == "toneless"  # because "a" and "e" are toneless syllables
+    are_capitals = acoustic.config.token_type == "toneless"  # letters are capitals, as a and e are syllables
     for token_id, token in enumerate(acoustic.tokens.tokens[1:], 1):
         is_spelled = token.isdigit() or token.isupper() == are_capitals
         letter = token if len(token) == 1 and is_spelled else ""

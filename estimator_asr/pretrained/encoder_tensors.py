@@ -82,7 +82,7 @@ def read_sizes(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[st
 
 
 def _read_weight(tensors, name, shape):
-    """Returns a weight; weight norm scales weight_v to the norm weight_g at each position of the kernel."""
+    """Returns a weight; with weight norm, scales weight_v to norm weight_g at each position of the kernel."""
     if f"{name}.weight_v" not in tensors:
         return read(tensors, f"{name}.weight", shape)
     direction = read(tensors, f"{name}.weight_v", shape)

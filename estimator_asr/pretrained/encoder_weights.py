@@ -43,8 +43,9 @@ def find(path: str) -> Optional[tuple[str, str]]:
 
 
 def read(path: str) -> tuple[pretrained_encoder.PretrainedEncoder, dict[str, np.ndarray]]:
-    """Returns the encoder in a directory, and its tensors, keyed by published name without the prefix NAME.
+    """Returns the encoder in a directory, and its tensors, keyed by published name.
 
+    The prefix that the layout's NAME matches is removed from the names.
     Raises errors.UserError if a file is missing or damaged, the family is not supported, or a tensor is
     missing or has a shape that does not match config.json.
     """
@@ -97,7 +98,7 @@ def assign(session: tf.compat.v1.Session, scope: str, values: Mapping[str, np.nd
         inputs = [tf.compat.v1.placeholder(tf.float32, variable.shape) for variable in variables]
         assign_all = tf.group(*(variable.assign(value) for variable, value in zip(variables, inputs)))
         weights = (values[variable.op.name[len(scope) + 1 :]] for variable in variables)
-        session.run(assign_all, dict(zip(inputs, weights)))  # one fetch, because each fetch copies the graph
+        session.run(assign_all, dict(zip(inputs, weights)))  # one call, because each new one copies the graph
 
 
 def read_decoder(path: str) -> tuple[types.SimpleNamespace, dict[str, np.ndarray]]:

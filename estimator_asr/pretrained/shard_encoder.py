@@ -23,7 +23,7 @@ from tfrecord_builder.data import dataset_info, schema
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-# Approximate number of frames in memory; batches of records of similar lengths need less padding.
+# Approximate number of frames in memory; sorting their records by length reduces the padding in batches.
 _WINDOW_FRAMES = 100_000
 _BATCH_FRAMES = 4000  # larger batches are not faster
 
@@ -91,7 +91,7 @@ def open_encoder(weights_dir: str, applied: pretrained_encoder.Applied, fbank_dt
 
 @contextlib.contextmanager
 def _open_local(shard: ShardToEncode, data_dir: str) -> Iterator[str]:
-    """Yields a local path of the shard, whose hash has been checked; downloads a remote shard first."""
+    """Yields the path of a local shard after checking its hash; a remote shard is downloaded first."""
     path = os.path.join(data_dir, shard.file)
     if urls.is_remote(path):
         with tempfile.TemporaryDirectory() as directory:

@@ -17,7 +17,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.data import syllables
 
 BLANK = None  # name of the blank class, which is not a token
-# Maps a table of token vectors to the table of syllable parts (initials, finals, tones) that is added to it.
+# Maps a table of token vectors to the table of part vectors (initial, final, tone) that are added to them.
 _PARTS = {"acoustic/ctc/class_vectors": "acoustic/ctc/part_vectors"}
 _MAX_SHOWN = 3  # maximum number of variables listed in the error message
 
@@ -50,7 +50,7 @@ class TransferReport(NamedTuple):
     """Result of a transfer: how each variable was copied, or why it was not. All keys are variable names."""
 
     whole: dict[str, int]  # number of values in each variable that was copied whole
-    rows: dict[str, Count]  # row counts for each variable that was copied by token
+    rows: dict[str, Count]  # row counts for each variable whose rows were matched by token
     misfits: dict[str, tuple[list[int], list[int]]]  # shapes that differ (new model, source)
     new: list[str]  # variables that the source lacks
     unused: list[str]  # variables that only the source has

@@ -13,7 +13,7 @@ from tfrecord_builder.audio import frontend, pretrained_encoder
 from tfrecord_builder.program import config_json
 
 PREFIX = ""  # prefix of tensor names in the files that encoder_weights.save writes
-# Matches the beginning of encoder tensor names. The match, which is empty without a head, is removed.
+# Prefix to remove from published encoder tensor names; it is empty if the model has no task head.
 NAME = re.compile(r"((hubert|wav2vec2)\.)?(?=(feature_extractor|feature_projection|encoder)\.)")
 PREPROCESSOR = {"do_normalize": True}  # settings read from preprocessor_config.json, and their defaults
 _SIZES = {

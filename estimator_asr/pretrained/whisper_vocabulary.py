@@ -64,8 +64,8 @@ def _to_bytes(text: str) -> bytes:
 def spell(tokenizer: Tokenizer, characters: Sequence[str]) -> Spelling:
     """Selects the tokens that spell `characters`, and the tokens that consist of several of these characters.
 
-    The symbols are `characters`, followed by the texts of the tokens with several characters. `spellings`
-    lists the selected tokens that spell each symbol.
+    In the result, the symbols are `characters`, followed by the texts of the tokens with several characters.
+    `spellings` lists the selected tokens that spell each symbol.
     """
     spelled, known = [_encode(tokenizer, character.encode()) for character in characters], set(characters)
     for text in tokenizer.ids:

@@ -32,7 +32,7 @@ CAUSES = {
 }
 _EDIT = 1 << 20  # cost of an edit; exceeds the total cost of all wrong parts in an utterance
 _NUM_PARTS = 3
-# The tone that completes a toned syllable, for each token type; tokens of other types have no parts.
+# Suffix that turns a token into a toned syllable, by token type; tokens of other types have no parts.
 _TONES = {"syllable": "", "initial_final": "", "toneless": "5"}
 
 

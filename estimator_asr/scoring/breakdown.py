@@ -136,8 +136,8 @@ def by_part(measures: dict[str, Scored]) -> Iterator[tuple[str, list[utterances.
     """Yields each name in PARTS, then SENTENCE_ERROR_RATE, with its scored utterances.
 
     Args:
-        measures: scored utterances, keyed as in utterances.MEASURES. Sentences are compared in the last
-            measure. Parts are yielded only if some reference tokens are toned syllables.
+        measures: scored utterances, keyed as in utterances.MEASURES. A sentence is wrong if it has an error
+            in the last measure. Parts are yielded only if some reference tokens are toned syllables.
     """
     scored = measures.get(utterances.TOKEN_ERROR_RATE, ())
     if any(syllables.split_syllable(token) for row in scored for token in row.reference_tokens):

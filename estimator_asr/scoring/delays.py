@@ -35,7 +35,7 @@ def measure(
 
 
 def _settled_at(partials, final) -> list[int]:
-    """Returns the index of the piece after which each token in the final transcript no longer changes."""
+    """Returns, for each token in `final`, the index of the piece after which the token no longer changes."""
     first, num_common = [len(partials) - 1] * len(final), len(final)
     for index in reversed(range(len(partials))):
         same = [a == b for a, b in zip(partials[index], final)]

@@ -10,8 +10,8 @@ sampled.
 
 With ten speakers, the middle 95 % of the resampled rates covers the true rate only 93 % of the time, so the
 interval is made slightly wider (num_deviations); benchmarks/coverage.py measures its true coverage. The
-interval tends to be too wide, by at most a factor of sqrt(3) (if each sentence is read once). If there are
-only one or two speakers, the interval cannot account for how much speakers differ.
+interval tends to be too wide, by a factor of up to sqrt(3) (reached if each sentence is read once). If there
+are only one or two speakers, the interval cannot account for how much speakers differ.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def t_quantile(probability: float, degrees: float) -> float:
 
 
 def _variance(residuals, ids) -> tuple[float, int]:
-    """Returns the variance of summed residuals if clusters are independent, and the number of clusters."""
+    """Returns the variance of the summed residuals, assuming independent clusters, and the cluster count."""
     count = int(ids.max()) + 1
     return count / (count - 1) * float(np.sum(np.bincount(ids, weights=residuals) ** 2)), count
 

@@ -1,6 +1,6 @@
 """Precision, recall and F1 of punctuation marks; the characters of both texts may differ.
 
-The marks of two texts are compared after the characters that a shortest alignment pairs. A mark after an
+Marks are compared at the positions after each pair of characters in a shortest alignment. A mark after an
 unpaired character counts as if it followed the last paired character before it.
 """
 
@@ -22,7 +22,7 @@ _ENDS = tuple(map(marks.MARKS.index, "。？！；"))
 
 
 class MarkedText(NamedTuple):
-    """A reference with marks, and the same or recognised characters with the marks that a model found."""
+    """A reference with marks, and a hypothesis: the same text or a recognised one, with a model's marks."""
 
     utterance_id: str
     speaker: str
@@ -38,9 +38,9 @@ class MarkCounts(NamedTuple):
     """The marks of one or more texts.
 
     Attributes:
-        confusions: int64 [marks, marks], how often each reference mark meets each hypothesis mark.
-        ends: int64 [3], numbers of sentence ends: in the hypothesis, in the reference, and in the hypothesis
-            at most one character from an end in the reference, even if the two marks differ.
+        confusions: int64 [marks, marks], how often each reference mark is paired with each hypothesis mark.
+        ends: int64 [3], numbers of sentence ends: in the hypothesis, in the reference, and in both (at most
+            one character apart, even if the two marks differ).
     """
 
     confusions: np.ndarray
@@ -79,7 +79,7 @@ def score(reference: str, hypothesis: str) -> MarkCounts:
 
 
 def _move(mark_ids: Sequence[int], places: Sequence[int]) -> np.ndarray:
-    """Returns the mark before the first paired character, then after each one, int64 [len(places) + 1]."""
+    """Returns the marks before the first paired character and after each one, int64 [len(places) + 1]."""
     moved = np.zeros(len(places) + 1, np.int64)
     slots = np.searchsorted(places, np.arange(len(mark_ids)), side="right")
     for slot, mark_id in zip(slots, mark_ids):

@@ -82,8 +82,8 @@ def choose_settings(saved: config_lib.DecodeConfig, texts: Sequence[PausedText])
     """Returns the saved settings with the weight and offset of pauses that give the highest F1."""
     if not texts:
         raise errors.UserError(
-            "tune: no transcript of --data_dir has punctuation marks, which --punctuation_model_dir needs; "
-            "build the data again from transcripts with marks, by this or a later version"
+            "tune: no transcript in --data_dir has punctuation marks, which --punctuation_model_dir needs; "
+            "build the data again with this or a later version, from transcripts with marks"
         )
     results = []
     for weight, offset in [(0.0, 0.0), *itertools.product(_WEIGHTS, _OFFSETS)]:

@@ -29,7 +29,7 @@ Batch = dict[str, np.ndarray]  # arrays by name; the first axis is the batch
 def compute_posteriors(
     trained: trained_model.TrainedModel, source: splits.Split, max_utterances: int
 ) -> list[Batch]:
-    """Computes CTC log probabilities for about max_utterances utterances in a split, chosen by id hash.
+    """Computes CTC log probabilities for about max_utterances utterances of a split, chosen by hashed id.
 
     Returns:
         Batches of log_probs, float32 [batch, num_frames, num_classes]; num_frames, int32 [batch]; encoding,

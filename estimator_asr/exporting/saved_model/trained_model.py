@@ -95,7 +95,7 @@ def _lock_checkpoint(path: str) -> tuple[str, locks.ReadLock]:
             return checkpoint, locks.ReadLock(f"{checkpoint}.index")
         except FileNotFoundError as error:
             if checkpoint == missing:
-                raise checkpoints.DamagedError(checkpoint, "its .index is missing") from error
+                raise checkpoints.DamagedError(checkpoint, "its .index file is missing") from error
             missing = checkpoint
 
 

@@ -22,7 +22,7 @@ _NEXT = {
     "pass names as hotwords",
     attribution.UNREACHABLE: "build with text that contains these characters, and train both models again",
 }
-_GAINS = {  # the condition of each floor, and what it shows
+_GAINS = {  # a condition under which a floor would be reached, and what the floor shows
     scored_split.REFERENCE_PINYIN: (
         "every syllable had been recognised correctly",
         "a better acoustic model can remove at most {gain} of the errors",
@@ -33,7 +33,7 @@ _GAINS = {  # the condition of each floor, and what it shows
         "removes too",
     ),
 }
-_MANY_ERRORS = 0.5  # above this error rate, more training data help more than fixing single causes
+_MANY_ERRORS = 0.5  # above this error rate, adding data helps more than fixing individual causes
 _TOO_LITTLE = (
     "Most likely it has seen too little data ({}), or different data. Train it longer, or on more data "
     "like this"

@@ -18,14 +18,14 @@ from estimator_asr.scoring import (
 )
 from tfrecord_builder.data import recordings
 
-# Floors: the error rates that would remain if one part of the recogniser made no errors.
+# Floors: the error rates that would remain if parts of the recogniser made no errors.
 REFERENCE_PINYIN, N_BEST_ORACLE, VOCABULARY = "reference_pinyin", "n_best_oracle", "vocabulary"
 FLOORS = {
     REFERENCE_PINYIN: "the acoustic model recognised every syllable and the language model wrote the text",
     N_BEST_ORACLE: "the best hypothesis of each n-best list was chosen",
     VOCABULARY: "only characters and syllables outside the vocabularies were wrong",
 }
-WRITTEN_FORM = "written_form"  # error rate of the characters that people read, without marks
+WRITTEN_FORM = "written_form"  # error rate of the text with numbers in digits, without marks
 Scored = Sequence[utterances.ScoredUtterance]
 
 
@@ -44,7 +44,7 @@ class ScoredSplit:
     pronunciations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabularies: attribution.KnownVocabularies = attribution.KnownVocabularies()
     on_reference_pinyin: Scored = ()  # scored output of the language model for the reference pinyin
-    # Utterances whose references have marks, if the recogniser writes marks: with marks, and in written form.
+    # Utterances with marks in the reference (if the recogniser writes marks): with marks, then without them.
     marked: Sequence[punctuation_scores.MarkedText] = ()
     written_forms: Scored = ()
     # Recordings, keyed by utterance id; the report plays all recordings that can be read.
@@ -133,7 +133,7 @@ def _measure_marks(split: ScoredSplit) -> dict:
 def choose_oracle(measure: str, scored: Scored, outputs: Sequence[Mapping]) -> Scored:
     """Returns each utterance with the n-best hypothesis that has the fewest errors; on a tie, the first.
 
-    The result is empty if the outputs have no n-best lists. `measure` must match the n-best transcripts.
+    The result is empty if the outputs have no n-best lists. `measure` must be one that compares transcripts.
     """
     if not outputs or "n_best" not in outputs[0]:
         return []

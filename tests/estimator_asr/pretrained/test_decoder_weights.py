@@ -75,7 +75,7 @@ def test_tokens_that_are_parts_of_syllables_are_refused(tmp_path, language):
 def test_a_damaged_tokenizer_file_is_named(acoustic, language, content):
     file = pathlib.Path(f"{acoustic.path}-whisper", "tokenizer.json")
     file.write_text(content, encoding="utf-8")
-    said = f"{file}: cannot be read (...pass the directory that encode read"
+    said = f"{file}: cannot be read (...pass the same directory as in encode --weights"
     refuse(file.parent, acoustic, language, said)
     file.unlink()
     refuse(file.parent, acoustic, language, said)

@@ -49,7 +49,7 @@ def test_useless_pauses_keep_weight_zero():
 def test_data_without_marks_are_refused():
     with pytest.raises(
         errors.UserError,
-        match="^tune: no transcript of --data_dir has punctuation marks, which --punctuation_model_dir "
-        "needs; build the data again from transcripts with marks, by this or a later version$",
+        match="^tune: no transcript in --data_dir has punctuation marks, which --punctuation_model_dir "
+        "needs; build the data again with this or a later version, from transcripts with marks$",
     ):
         pauses.choose_settings(config_lib.DecodeConfig(), [])

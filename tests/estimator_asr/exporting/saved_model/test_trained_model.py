@@ -102,7 +102,7 @@ def test_an_opened_checkpoint_is_locked_until_the_model_is_dropped(acoustic_dir)
 
 def test_a_checkpoint_without_its_files_is_refused(acoustic_dir):
     os.remove(os.path.join(acoustic_dir, "model.ckpt-7.index"))
-    message = r"model.ckpt-7: checkpoint cannot be read \(its .index is missing\)"
+    message = r"model.ckpt-7: checkpoint cannot be read \(its .index file is missing\)"
     with pytest.raises(errors.UserError, match=message):
         trained_model.open_trained_model(acoustic_dir)
 

@@ -75,7 +75,7 @@ def test_a_missing_or_damaged_state_is_written_again(three, log, content):
 def test_a_state_that_names_a_missing_checkpoint_is_repaired(three, log):
     checkpoints.write_state(str(three), "model.ckpt-11", ["model.ckpt-10", "model.ckpt-11"])
     assert recovery.recover(str(three)) == str(three / "model.ckpt-10")
-    assert log[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index is missing); training")
+    assert log[0].startswith(f"{three}: model.ckpt-11 cannot be read (its .index file is missing); training")
     assert small_checkpoints.continue_from(three) == 10
 
 
@@ -105,7 +105,7 @@ def test_without_checkpoint_files_training_starts_from_step_0(tmp_path, log):
     assert recovery.recover(str(tmp_path / "nowhere")) is None
     checkpoints.write_state(str(tmp_path), "model.ckpt-3", ["model.ckpt-3"])
     assert recovery.recover(str(tmp_path)) is None
-    said = "model.ckpt-3 cannot be read (its .index is missing); training starts from step 0"
+    said = "model.ckpt-3 cannot be read (its .index file is missing); training starts from step 0"
     assert log == [f"{tmp_path}: {said}"] and os.listdir(tmp_path) == []
 
 
