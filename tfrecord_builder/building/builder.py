@@ -31,7 +31,7 @@ from tfrecord_builder.storage import files
 PLAIN = augmentation_config.AugmentationConfig()
 SYLLABLES = labelling.LabelConfig()
 OF_THE_TRAIN_SPLIT = vocabularies.VocabularyConfig()
-_PAIRED = {registry.TEXT: "a syllable", registry.PUNCTUATED: "a mark"}  # the labels of each character
+_PAIRED = {registry.TEXT: "a syllable", registry.PUNCTUATED: "a mark"}  # what each character is paired with
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tfrecord_builder.data import manifest
 from tfrecord_builder.program import config_json
 from tfrecord_builder.storage import files
 
-EXCLUDED = "excluded by --exclude"  # rejections with this reason do not count for --max_rejected
+EXCLUDED = "excluded by --exclude"  # rejections with this reason do not count towards --max_rejected
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;

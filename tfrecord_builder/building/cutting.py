@@ -39,7 +39,7 @@ class LongRecording:
 
 @dataclasses.dataclass
 class CutReceipt(resumable.ShardReceipt):
-    """Receipt of a .cut file; a place is (segment, start in bytes, number of samples, rejection reason)."""
+    """Receipt of a .cut file; `places` lists (segment, byte offset, number of samples, rejection reason)."""
 
     places: list = dataclasses.field(default_factory=list)
 

@@ -52,7 +52,7 @@ def list_corpus(
 
 
 def read_excluded(path: str) -> frozenset[str]:
-    """Reads the column id of a table, such as suspects.tsv of estimator_asr.align; "" means no table.
+    """Reads the id column of a table, such as the suspects.tsv of estimator_asr.align; "" means no table.
 
     Raises UserError if the table cannot be read or has no such column.
     """

@@ -31,7 +31,7 @@ def reserve(output_dir: str, overwrite: bool) -> Iterator[str]:
 
     Yields a local directory for scratch files, which is removed on exit. Directories in object stores cannot
     be locked, so users must not run two builds in the same directory. Raises UserError if the directory
-    cannot be used, another build is running in it, or it cannot be written to (for example, a full disk).
+    cannot be used, another build is running in it, or a write fails (for example, because the disk is full).
     """
     _check_usable(output_dir, overwrite=True)  # raises UserError before anything is created
     is_remote = urls.is_remote(output_dir)
@@ -188,7 +188,7 @@ def _clear_leftovers(output_dir: str) -> None:
 
 
 def _finish(output_dir: str) -> None:
-    """Moves dataset_info.json to the published files, then removes the staging directory.
+    """Moves dataset_info.json next to the published files, then removes the staging directory.
 
     The file that marks the build as published is removed last, so that an interrupted call can be repeated.
     """

@@ -91,7 +91,7 @@ class UnitWriter:
         """Writes a shard and its JSON file, each atomically; raises UserError if the disk fails."""
         try:
             return self.replace(shard, on_progress)
-        except Exception as error:  # excludes Ctrl-C, which may arrive while TensorFlow is imported
+        except Exception as error:  # excludes Ctrl-C, after which TensorFlow may be only partly imported
             explain_refusal(self.directory, shard.file, error)
             raise
 
@@ -119,9 +119,9 @@ def explain_refusal(directory: str, file: str, error: Exception) -> None:
     path = getattr(error, "filename", None)
     if isinstance(path, str) and not path.startswith(directory):  # a unit may write other files elsewhere
         directory, file = os.path.split(path)
-    # Raised here, not in a context manager or from a variable in the caller, because either would create a
-    # reference cycle through the frames. CPython 3.12.1 crashes when it collects a cycle that
-    # contains the message of a broken pipe.
+    # Raised here, not in a context manager or from a variable in the caller: either would create a reference
+    # cycle through the frames, and CPython 3.12.1 crashes when it collects such a cycle with the message of a
+    # BrokenPipeError, which on_progress raises if the parent process has died.
     raise errors.UserError(
         f"{directory}: {file} cannot be written ({reason}); "
         "free some space or fix the permissions, then run the same command again: finished work is kept."

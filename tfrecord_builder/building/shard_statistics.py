@@ -56,7 +56,7 @@ class ShardStatistics(resumable.ShardReceipt):
 
     The size of the statistics does not grow with the number of utterances, and shards can be added up in any
     order. The keys of histograms are strings, as JSON requires. Statistics that were loaded from JSON can be
-    added to other statistics, but not the other way round.
+    added to other statistics, but nothing can be added to them.
     """
 
     split: str = ""

@@ -92,7 +92,7 @@ def make_record(
 
 
 def _keep_written(item: sharding.LabelledUtterance) -> str:
-    """Returns the text as the corpus writes it; "" if it has no marks, or belongs to a text corpus."""
+    """Returns the text as the corpus writes it; "" if it has no marks, or for --corpus=text."""
     text, labels = item.utterance.text, item.labels
     is_kept = labels.transcript and (item.utterance.audio or labels.mark_ids)
     return text if is_kept and marking.has_marks(text) else ""

@@ -30,7 +30,7 @@ REPORT_FILE = "report.html"
 
 
 def load_all(data_dirs: Sequence[str]) -> list[DatasetInfo]:
-    """Reads each directory's dataset_info.json; raises UserError like `load`, or if one is repeated."""
+    """Reads each directory's dataset_info.json; raises UserError like `load`, or if a path is repeated."""
     places = [path if urls.is_remote(path) else os.path.realpath(path) for path in data_dirs]
     repeated = sorted({path for path, place in zip(data_dirs, places) if places.count(place) > 1})
     if repeated:
@@ -108,11 +108,11 @@ class DatasetInfo:
         splits: map from the name of a split to its SplitInfo.
         num_rejected: number of rejected utterances in all splits.
         config_sha256: hex digest of all settings that affect the records, except the corpus and vocabularies.
-        bpe_sha256: hex digest of the SentencePiece model; empty for other token types.
+        bpe_sha256: hex digest of the SentencePiece model; empty unless token_type is bpe.
         token_counts: number of occurrences of each token in the train split, indexed by token id.
         rejected_sha256, report_sha256: hex digests of rejected.tsv and report.html; empty if a file
             does not exist.
-        exclude_sha256: hex digest of the table of --exclude; empty if no utterances were excluded by one.
+        exclude_sha256: hex digest of the --exclude table; empty if --exclude was not set.
 
     Raises errors.UserError if fbank_dtype or token_type is unknown.
     """

@@ -30,8 +30,8 @@ _UNIFIED = dict(zip(",.?!;:…~—―-", "，。？！；：。。，，，"))  
 def split(text: str) -> tuple[list[str], list[int]]:
     """Splits a text with marks into its characters and the id of the mark after each character.
 
-    Spaces are dropped, `<unk>` is one character, and marks before the first character are ignored. A
-    character that is not in MARKS, such as a quotation mark, counts like a letter.
+    Spaces are dropped, `<unk>` is one character, and marks before the first character are ignored. Any
+    other symbol, such as a quotation mark, counts as a character.
     """
     characters: list[str] = []
     mark_ids: list[int] = []
@@ -65,7 +65,7 @@ def unify_mark(mark: str) -> str:
 
 
 def unify(text: str) -> str:
-    """Returns the text with the marks in MARKS, in NFKC, and without quotation marks and brackets."""
+    """Maps each mark to one in MARKS, converts the rest to NFKC, and drops quotation marks and brackets."""
     parts = enumerate(PATTERN.split(_compose(text)))
     unified = "".join(unify_mark(part) if index % 2 else part for index, part in parts)
     return "".join(character for character in unified if not is_quote(character))

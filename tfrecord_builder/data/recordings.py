@@ -76,7 +76,7 @@ def find_all(shard_paths: Iterable[str], utterance_ids: Collection[str]) -> dict
 
 
 def read_all(shard_paths: Iterable[str]) -> dict[str, Recording]:
-    """Maps the utterance ids of all records to recordings, with the omissions and errors of find_all."""
+    """Maps the utterance ids of all records to recordings; otherwise the same as find_all."""
     known = (path for path in shard_paths if files.exists(path_of(path)))
     items = (item for path in known for item in read_items(path, _parse))
     return {utterance_id: recording for utterance_id, recording in items if recording}

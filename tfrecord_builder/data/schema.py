@@ -58,7 +58,7 @@ class Record:
 
 
 def make_example(record: Record) -> bytes:
-    """Serialises a record deterministically; raises ValueError if fbank has a wrong dtype or rank."""
+    """Serialises a record deterministically; raises ValueError if fbank has the wrong dtype or rank."""
     example = tf.train.Example()
     features = example.features.feature
     for key in _STRING_KEYS:

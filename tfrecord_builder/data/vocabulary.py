@@ -105,7 +105,7 @@ class Vocabulary:
 
 
 def read_lines(path: str, content: str) -> list[str]:
-    """Returns the lines of a vocabulary or readings file; `content` tells messages which of the two it is.
+    """Returns the lines of a vocabulary or readings file; `content` says which, for error messages.
 
     Raises errors.UserError if the file cannot be read or is not UTF-8.
     """

@@ -92,7 +92,7 @@ def setting(default: Any, help: str, **options: Any) -> Any:
 
 
 def constant(default: Any, instead: str = "") -> Any:
-    """Returns a dataclass field that was a flag and is now constant; an old config.json may differ.
+    """Returns a dataclass field for a former flag, now constant; an old config.json may hold another value.
 
     `instead` tells users who still pass the flag what to do; by default, to leave the flag out.
     """
@@ -103,7 +103,7 @@ def constant(default: Any, instead: str = "") -> Any:
 class Checked:
     """Base class for configs; checks the values of all settings when a config is created.
 
-    Raises errors.UserError, which states the flag, its value and the allowed values, if one is not allowed.
+    Raises errors.UserError if a value is not allowed; the message states the flag and the allowed values.
     """
 
     REMOVED: ClassVar[Mapping[str, str]] = {}  # {name of a former field: what to use instead of its flag}

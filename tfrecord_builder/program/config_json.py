@@ -26,7 +26,7 @@ _MAX_DIGITS = 300  # longer integers may not fit into a float, whose maximum is 
 
 
 def parse(text: str | bytes) -> Any:
-    """Parses JSON; raises ValueError if it is invalid, is nested too deeply or has too long an integer."""
+    """Parses JSON; raises ValueError if it is invalid or nested too deeply, or an integer is too long."""
     try:
         return json.loads(text, parse_int=_parse_int)
     except RecursionError:

@@ -1,7 +1,7 @@
 """Console scripts: `tfrecord-builder build ...` runs the program `build` in the package tfrecord_builder.
 
-The flags are the same as for `python -m tfrecord_builder.build`. If a `--flagfile=flags/...` is not in the
-working directory, the installed copy is used.
+The flags are the same as for `python -m tfrecord_builder.build`. If the file in `--flagfile=flags/...`
+does not exist, its installed copy is used.
 """
 
 from __future__ import annotations

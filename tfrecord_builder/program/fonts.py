@@ -7,7 +7,7 @@ import re
 import matplotlib.font_manager
 
 INSTALL_FONT = "install a CJK font, for example: apt-get install fonts-noto-cjk (Debian, Ubuntu)"
-# matplotlib uses only the first font in a .ttc file; in Noto and Source Han, the Japanese one (with hanzi).
+# matplotlib uses only a .ttc file's first font: in Noto and Source Han, the Japanese one, which has hanzi.
 _CJK_FAMILIES = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "AR PL UMing CN", "AR PL UKai CN"),

@@ -39,7 +39,7 @@ def list_names(directory: str) -> set[str]:
 def find_files(directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
     """Yields the files with one of the suffixes (in any case) under a directory, in os.walk's order.
 
-    A name with such a suffix is assumed to be a file's, which saves a request.
+    A name with such a suffix is assumed to be that of a file, which saves a request.
     """
     names = list_names(directory)
     files = sorted(name for name in names if name.lower().endswith(suffixes))
@@ -64,7 +64,7 @@ def download(path: str, file: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def reading(path: str, offset: int = 0, num_bytes: Optional[int] = None) -> Iterator[BinaryIO]:
-    """Opens a file for reading, starting at byte `offset`; it has no descriptor. `num_bytes` is ignored."""
+    """Opens a file for reading, starting at byte `offset`; it has no fileno(). `num_bytes` is ignored."""
     with _translated(path), _gfile(path).GFile(_normalise(path), "rb") as file:
         file.seek(offset)
         yield file

@@ -39,7 +39,7 @@ _CAUSES = (  # (pattern to find in an engine's error, what the error means, what
 
 
 class WorkerKilledError(ChildProcessError):
-    """Raised if a worker was killed by the system, rather than ended by an exception in a unit."""
+    """Raised if a worker was killed, for example because memory ran out."""
 
 
 def explain(runner: str, error: Exception) -> errors.UserError:

@@ -35,7 +35,7 @@ def _run(
         for _ in range(min(num_workers, len(units))):
             connection, process = start_worker()
             processes[connection] = process
-        for connection in processes:  # all workers start first, because a full pipe blocks the sender
+        for connection in processes:  # after all have started, because send() may block until a worker reads
             _send_next(connection, queue)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
@@ -70,7 +70,7 @@ def start_worker() -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
     ours, theirs = context.Pipe()
     process = context.Process(target=run_worker, args=(theirs,), daemon=True)
-    # The worker blocks Ctrl-C until it can exit without a traceback, a few seconds after it starts.
+    # The worker inherits the block, which it lifts once Ctrl-C would end it without a traceback.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     process.start()
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -16,7 +16,7 @@ NO_INITIAL = "none"
 OTHER_TONE = "other"
 INITIALS = tuple(initial or NO_INITIAL for initial in syllables.INITIALS)
 
-_FINALS = {*syllables.FINALS, "e"}  # "er".removesuffix("r") is "e"
+_FINALS = {*syllables.FINALS, "e"}  # _split_part strips the r from "er"
 
 Counts = Mapping[str, Mapping[str, int]]  # split -> key -> count
 
@@ -98,7 +98,7 @@ def count_sounds(token_counts: Mapping[str, int], token_type: str) -> dict[str, 
 
 
 def _step(size: int, most: int) -> int:
-    """Returns the smallest bin width of 1, 2, 5, 10, 20, ... for which `size` needs at most `most` bins."""
+    """Returns the smallest width from 1, 2, 5, 10, 20, ... that divides `size` into at most `most` bins."""
     steps = (10**power * factor for power in itertools.count() for factor in (1, 2, 5))
     return next(step for step in steps if size <= most * step)
 

@@ -184,7 +184,7 @@ def _rank(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def list_audio(entries: Sequence[Sequence], describe) -> list[AudioLink]:
-    """Returns links to the utterances in a ShardStatistics list like longest; `describe` formats values."""
+    """Returns links to the utterances in ShardStatistics.longest or similar; `describe` formats values."""
     return [
         AudioLink(name, describe(value), audio, recordings.url(audio, start, seconds))
         for value, name, audio, start, seconds in entries

@@ -1,1 +1,1 @@
-"""Reads, checks and draws records in data directories, and makes sampled records again from their audio."""
+"""Reads, checks and draws records in data directories, and rebuilds sampled records from their audio."""

@@ -15,7 +15,7 @@ from tfrecord_builder.data import schema
 from tfrecord_builder.program import fonts
 
 _LINE_WIDTH = 90  # width in Latin characters; hanzi are twice as wide
-_MAX_LINES = 50  # lines per text; longer texts take minutes to draw or exceed matplotlib's 2^16 pixels
+_MAX_LINES = 50  # lines per text; more would take minutes to draw or exceed matplotlib's limit of 2^16 pixels
 _DPI = 120
 _FIRST_LINE_POINTS, _LINE_POINTS = -46, 20  # position of the first line, below the axis labels; line spacing
 

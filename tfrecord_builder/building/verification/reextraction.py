@@ -1,4 +1,4 @@
-"""Makes sampled records again from their audio, and compares them with the stored records."""
+"""Rebuilds sampled records from their audio, and compares them with the stored records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COMPARED = (
 
 
 class Reextraction:
-    """A check that makes sampled records again from their audio; calls advance(1) after each record."""
+    """A check that rebuilds sampled records from their audio; calls advance(1) after each record."""
 
     def __init__(
         self,
