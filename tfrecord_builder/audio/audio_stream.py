@@ -23,7 +23,7 @@ _UNKNOWN_LENGTH = 0x7FFF0000
 _UNKNOWN_SAMPLES = 2**63 - 1  # libsndfile's sample count for a FLAC file that was written to a pipe
 _MP3_SLACK_SAMPLES = 2 * 1152  # two MP3 frames: the count in the header may include padding
 _BLOCK = 1 << 20  # samples per block, summed over channels; most files fit into one block
-_SMALL_BLOCK = 1 << 14  # small blocks, with which libFLAC's log shows whether a file is damaged or truncated
+_SMALL_BLOCK = 1 << 14  # small enough for libFLAC's log to show whether a file is damaged or truncated
 _FLAC_END = "STREAM_DECODER_END_OF_STREAM"  # libFLAC logs this if a file ends within a frame
 # A segment may run past the end of the file by this much (Kaldi's extract-segments.cc, --max-overshoot).
 _OVERSHOOT_SECONDS = 0.5
@@ -196,7 +196,7 @@ def _quiet_mp3(file: BinaryIO) -> Iterator[None]:
     """Discards standard error while an MP3 is read, because libmpg123 writes warnings to it."""
     start = os.pread(file.fileno(), 3, 0)
     is_mp3 = start == b"ID3" or (start[:1] == b"\xff" and start[1:2] >= b"\xe0")  # an ID3 tag or an MP3 frame
-    if not is_mp3 or sys.stderr is None:  # descriptor 2 may be another file's if standard error is closed
+    if not is_mp3 or sys.stderr is None:  # if stderr is closed, descriptor 2 may belong to another file
         yield
         return
     with _STDERR_LOCK, open(os.devnull, "wb") as nowhere:

@@ -113,7 +113,7 @@ class _Clock:
         return ticks * self._time_base[0] / self._time_base[1]
 
     def extend_time(self, position: float) -> None:
-        """Extends the limits of the process after each second of audio."""
+        """Extends the time limits of the process after each second of audio."""
         if position >= self._extended + 1:
             self._extended = position
             _extend_time(position, self._used_seconds)
@@ -122,9 +122,9 @@ class _Clock:
 def _measure(container, stream, max_seconds: float) -> tuple[float, str]:
     """Returns the duration in seconds and a description of what is missing (empty if nothing is).
 
-    The duration is the header's or the packets' total, whichever is longer; packets after max_seconds are not
-    counted. Packets are counted because FFmpeg would estimate the duration from the bit rate, and the header
-    may be wrong.
+    The duration is the one in the header or the total of the packets, whichever is longer; packets after
+    max_seconds are not counted. Packets are counted because FFmpeg would estimate the duration from the bit
+    rate, and the header may be wrong.
     """
     promised, position, clock = 0.0, 0.0, _Clock(container, max_seconds)
     if "mov" in container.format.name and stream.duration:

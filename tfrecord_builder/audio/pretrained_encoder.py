@@ -18,7 +18,7 @@ class WaveformLayout:
 
     conv_dim: tuple[int, ...] = (512,) * 7  # output channels of each convolution over the samples
     conv_bias: bool = False
-    # "group" normalises the first convolution's output over time; "layer", each convolution's over channels.
+    # "group" normalises the first convolution's output over time; "layer", all outputs over channels.
     feat_extract_norm: str = "group"
     do_stable_layer_norm: bool = False  # if True, blocks normalise before each module, not after it
     num_conv_pos_embeddings: int = 128  # kernel size of the convolution that encodes positions
@@ -31,7 +31,7 @@ class PretrainedEncoder:
     """Sizes and identity of a pretrained encoder."""
 
     family: str  # a key of FAMILIES
-    num_mel_bins: int  # values per log-mel frame, which the encoder reads or which accompany its outputs
+    num_mel_bins: int  # values per log-mel frame; the frames are the encoder's input or accompany its outputs
     units: int  # values per frame in the Transformer
     inner_units: int  # width of the Transformer's feed-forward modules
     heads: int  # attention heads per block
@@ -65,5 +65,5 @@ class Applied:
 
     @property
     def num_bins(self) -> int:
-        """Number of values per output frame: its log-mel frames and each block's output, concatenated."""
+        """Number of values per output frame: the log-mel frames that it covers, and each block's output."""
         return self.encoder.subsampling * self.encoder.num_mel_bins + len(self.layers) * self.encoder.units

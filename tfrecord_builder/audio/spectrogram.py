@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_DYNAMIC_RANGE = 14.0  # 60 dB as a natural logarithm of power; values so far below the peak are black
+_DYNAMIC_RANGE = 14.0  # 60 dB as a natural logarithm of power; values this far below the peak are black
 
 
 def draw(axes, features: np.ndarray, frame_seconds: float):

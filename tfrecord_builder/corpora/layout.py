@@ -13,7 +13,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.program import urls
 from tfrecord_builder.storage import files
 
-_MAX_NOTES = 3  # maximum warnings about files found in parent directories; there may be thousands of files
+_MAX_NOTES = 3  # maximum number of warnings about files in parent directories; there may be thousands
 # The names that corpora use for their splits, in lower case.
 SPLIT_NAMES = {
     "train": ("train", "training", "训练", "训练集"),

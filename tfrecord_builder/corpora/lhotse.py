@@ -5,10 +5,11 @@ Lhotse's documentation describes the layout. `lhotse prepare` and icefall's reci
     aishell_cuts_train.jsonl.gz, cuts_train-clean-100.jsonl.gz, dev.jsonl.gz, cuts.jsonl.gz
     aishell_recordings_train.jsonl.gz and aishell_supervisions_train.jsonl.gz
 
-The split is the last word in the file name, up to any hyphen, or the word before it, as in
-train_cuts.jsonl.gz. A file whose name contains no split, such as cuts.jsonl.gz, counts as train, and is read
-only if no other file of the same kind has a split in its name. Each supervision becomes an utterance; a cut
-without supervisions becomes an utterance without a transcript. The following fields of a cut are read:
+The split is the last word in the file name, or the word before cuts or recordings (train_cuts.jsonl.gz); a
+hyphen and what follows it are ignored. A file whose name contains no split, such as cuts.jsonl.gz, counts as
+train, and is read only if no other file of the same kind has a split in its name. Each supervision becomes
+an utterance; a cut without supervisions becomes an utterance without a transcript. The following fields of a
+cut are read:
 
     {"id": "a-0", "type": "MonoCut", "start": 0.5, "duration": 2.5, "channel": 0, "supervisions": [
      {"id": "a", "start": 0.0, "duration": 2.5, "channel": 0, "text": "你好", "speaker": "s1"}],
@@ -75,7 +76,7 @@ def list_utterances(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def _choose(names: list[str], kind: str) -> dict[str, str]:
-    """Maps files of one kind to splits; files whose names contain no split are used only if no name does."""
+    """Maps files of one kind to splits; uses files without a split only if no file has one."""
     stems = {name: _FILE.fullmatch(name)[1] for name in names}
     splits = {name: _find_split(stem, kind) for name, stem in stems.items()}
     named = {name: split for name, split in splits.items() if split}

@@ -1,4 +1,4 @@
-"""Reads texts with punctuation marks, and cuts them into pieces anywhere, as a recogniser may cut speech."""
+"""Reads texts with punctuation marks, and cuts them at random places, as a recogniser may cut speech."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def list_punctuated(corpus_dir: str) -> Iterator[manifest.Utterance]:
     """Yields pieces of the texts in train.txt, dev.txt (or valid.txt, ...) and test.txt.
 
     Pieces run across paragraphs. Half of the pieces end with a sentence, the others anywhere. A paragraph
-    without any mark is left out, because its marks are unknown. If a paragraph ends without a mark, its last
-    character is left out, and the next piece starts with the next paragraph.
+    without any mark is left out, because it does not show where marks belong. If a paragraph ends without a
+    mark, its last character is left out, and the next piece starts with the next paragraph.
     """
     texts = layout.find_split_files(corpus_dir, ".txt")
     if not texts:
@@ -44,11 +44,12 @@ def list_punctuated(corpus_dir: str) -> Iterator[manifest.Utterance]:
 
 
 def cut(paragraphs: Iterable[str], generator: random.Random) -> Iterator[str]:
-    """Yields pieces of text that run across paragraphs; only the generator determines their lengths.
+    """Yields pieces of text, of random lengths, that run across paragraphs.
 
-    A piece has 10 to 200 characters; the logarithm of its length is uniformly distributed. A piece never ends
-    inside a number, a time, an address or a Latin word. The last piece of a paragraph that ends without a
-    mark may be shorter.
+    A piece has 10 to 200 characters, or slightly more so that it does not end inside a number, a time, an
+    address or a Latin word. The logarithm of its length is uniformly distributed, but half of the pieces are
+    then extended to the end of a sentence. The last piece, and the last one of a paragraph that ends without
+    a mark, may be shorter.
     """
     text = ""
     for paragraph in paragraphs:

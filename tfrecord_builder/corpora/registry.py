@@ -80,7 +80,7 @@ def _list_directory(corpus: str, corpus_dir: str, flag: str) -> Iterator[manifes
 
 
 def _name_directories(corpus_dirs: Sequence[str], flag: str) -> list[str]:
-    """Names each directory after the last components of its path, as few as make all names unique."""
+    """Names each directory after the end of its path, with just enough components to tell all apart."""
     paths = [_to_absolute(corpus_dir).rstrip("/").split("/") for corpus_dir in corpus_dirs]
     for count in range(1, max(map(len, paths), default=1) + 1):
         names = ["/".join(components[-count:]).lstrip("/") for components in paths]

@@ -40,7 +40,7 @@ Needed = Sequence[tuple[str, ...]]  # required columns, such as RECORDINGS
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
 _SPEECHBRAIN = {"ID", "duration", "wav"}  # columns in every SpeechBrain CSV; some also have audio_path
 _SECONDS = re.compile(r"[(（](?:秒|s)[)）]\s*$")  # the unit in column names such as 时长(秒)
-_DATA_ROOT = "{data_root}/"  # path prefix in SpeechBrain's JSON, which its recipes replace by a directory
+_DATA_ROOT = "{data_root}/"  # SpeechBrain's recipes replace this prefix of a path in JSON with a directory
 
 
 def read_table(path: str, needed: Needed = RECORDINGS) -> Iterator[tuple[str, Row]]:

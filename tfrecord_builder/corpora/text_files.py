@@ -21,7 +21,7 @@ from tfrecord_builder import errors
 from tfrecord_builder.storage import files
 
 _ACCEPTED = "UTF-8, UTF-16 with a byte order mark, or Chinese text in GB18030 (GBK)"
-_MAX_NOTES = 10  # maximum warnings about encodings; some corpora have one file per utterance
+_MAX_NOTES = 10  # maximum number of warnings about encodings; some corpora have one file per utterance
 _BLOCK_BYTES = 1 << 20
 _MIN_HANZI = 0.8  # minimum fraction of hanzi among non-ASCII letters; decoded Japanese also contains kana
 _MIN_FREQUENT = 0.1  # minimum fraction of _FREQUENT letters; about 0.5 in Chinese text, 0.01 in misread text
@@ -40,7 +40,8 @@ def read_lines(path: str, remedy: str = "see docs/corpora.md for the layout") ->
     """
     try:
         with files.open_binary(path) as file:
-            encoding = find_encoding(file) or "utf-8"  # reading UTF-8 fails at the first bad byte
+            # If the encoding is unsupported, reading the file as UTF-8 fails at the first bad byte.
+            encoding = find_encoding(file) or "utf-8"
             file.seek(0)
             if not encoding.startswith("utf-8"):
                 logging.log_first_n(logging.WARNING, "%s is read as %s", _MAX_NOTES, path, encoding.upper())

@@ -82,7 +82,7 @@ def correct(words: Sequence[str], syllables: Sequence[str], is_fixed: Sequence[b
 
 
 def _find_corrections(word, before, after, last):
-    """Yields (position in the word, reading) for each hanzi to which a rule gives another reading."""
+    """Yields (position in the word, reading) for each hanzi to which a rule gives a different reading."""
     if len(word) == 1:
         yield from _read(0, word, before, after, _RULES_OF_SINGLE_HANZI)
     elif word in ("教教", "量量", "转转"):

@@ -13,7 +13,7 @@ from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import normalisation
 
 RATE = 0.03  # fraction of hanzi to replace
-_OTHER_TONE = 0.2  # weight of a character with the same sounds but another tone, relative to the same tone
+_OTHER_TONE = 0.2  # weight of a homophone in a different tone, relative to one in the same tone
 
 
 class Homophones:

@@ -155,7 +155,7 @@ def make_transcript(utterance: manifest.Utterance, config: LabelConfig) -> str:
 def dictionary_tokens(character: str, config: LabelConfig) -> set[str]:
     """Returns tokens for a character's dictionary readings and, with tone sandhi, for changed third tones.
 
-    The user's dictionary is not needed here, because its readings occur in the labels.
+    Readings from the user's dictionary are not included; the train split's labels contain those in use.
     """
     if not normalisation.is_hanzi(character):
         return set()

@@ -33,7 +33,7 @@ def normalise(text: str) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _read(text: str) -> str:
-    """Returns the text with numbers in hanzi; reads it clause by clause, because numerals.read is slow."""
+    """Returns the text with numbers in hanzi; numerals.read is slow, but skips clauses without digits."""
     return "".join(map(numerals.read, _CLAUSE.split(text)))
 
 
@@ -43,7 +43,7 @@ def has_marks(text: str) -> bool:
 
 
 class MarkLabeller(labelling.Labeller):
-    """Labels texts with characters and marks, without tokens; replaces some characters of the train split."""
+    """Labels texts with characters and marks, without tokens; in train, some hanzi become homophones."""
 
     def __init__(self, config: labelling.LabelConfig, sounds: homophones.Homophones):
         super().__init__(config)
@@ -72,7 +72,7 @@ class MarkLabeller(labelling.Labeller):
 
 @functools.cache
 def _kind_of_dropped(character: str) -> Optional[str]:
-    """Returns the kind of a punctuation mark that the text loses; None for any other character."""
+    """Returns the kind of a punctuation mark that normalisation drops; None for any other character."""
     if marks.is_quote(character):
         return _QUOTES
     is_symbol = normalisation.count_left_out(character)  # counted by normalisation, not here

@@ -19,8 +19,8 @@ _HANZI = "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 HANZI_RUN = re.compile(f"([{_HANZI}]+)")
 _SPACE_NEXT_TO_HANZI = re.compile(f"(?<=[{_HANZI}]) | (?=[{_HANZI}])")
 _APOSTROPHES = re.compile("['\u2019\u02bc]")
-# Hanzi that replace characters that NFKC leaves unchanged: here the radicals from U+2E81 onwards, in _SAME
-# also the strokes from U+31CF onwards. They are taken from Unicode's EquivalentUnifiedIdeograph.
+# Hanzi that replace characters that NFKC leaves unchanged: here for radicals from U+2E81 onwards, in _SAME
+# also for strokes from U+31CF onwards. They are taken from Unicode's EquivalentUnifiedIdeograph.
 _RADICALS = (
     "厂乛乚乙亻冂𠘨刀刂卜㔾小小兀尣尢𡯂巳幺彑彐忄心扌攵\u2e9a旡日月歺母民氵氺灬爫爫丬牛犭王𤴔目示礻𥫗糹纟"
     "罓罒㓁冗𦉫羊𦍌𦍋耂肀聿肉𦥑艹艹艹虎衤覀西见角𧢲讠贝𧾷车辶辶辶邑钅長镸长门𨸏阝雨青韦页风飞食𩙿飠饣"
@@ -100,7 +100,7 @@ def count_left_out(transcript: str) -> collections.Counter[str]:
 
 
 def _fold(text: str) -> str:
-    """Returns compose(text) in lower case and in NFKC, which combines some letters only in lower case."""
+    """Returns compose(text) in lower case, and in NFKC again: some letters combine only in lower case."""
     return unicodedata.normalize("NFKC", compose(text).lower())
 
 

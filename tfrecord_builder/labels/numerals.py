@@ -52,7 +52,7 @@ _WHOLE = re.compile(
     r"|\d{4}([-/.])\d{1,2}\1\d{1,2}|\d+(?:\.\d+){3}"
 )
 _QUOTED = re.compile(r"(?<![0-9])([\"'])([^\"']*)\1")
-# Matches a sign that remains between two numbers in hanzi.
+# _LEFT matches a sign that remains between two numbers in hanzi.
 _READ = "[零一二三四五六七八九十百千万亿两半]"
 _LEFT = re.compile(rf"{_READ}[^\w\s、,。;!?()\"'\u2018-\u201f\u3008-\u3011]+{_READ}")
 

@@ -26,7 +26,7 @@ from tfrecord_builder.data import syllables
 from tfrecord_builder.labels import context_readings, normalisation, tokenisation, tone_sandhi
 
 _TONED = re.compile("[a-z]+[1-5]")
-_LOOSE = frozenset("的了都谁是")  # stay alone if jieba separates them: 都会 is dou1 hui4, not du1 hui4
+_LOOSE = frozenset("的了都谁是")  # not joined if jieba separates them: 都会 is dou1 hui4, not du1 hui4
 _FORM = "phrase<TAB>pin1 yin1"  # format of a line in the user's dictionary
 
 
@@ -34,7 +34,7 @@ class PinyinReader:
     """Converts transcripts to toned syllables with pypinyin's dictionary and one user's phrases."""
 
     def __init__(self, user_phrases: Optional[Mapping[str, Sequence[str]]] = None, has_sandhi: bool = False):
-        """Stores the syllables of phrases or single hanzi; if has_sandhi, tone sandhi changes other words."""
+        """Stores the syllables of phrases or single hanzi; if has_sandhi, tone sandhi changes the others."""
         self._user_phrases = dict(user_phrases or {})
         self._user_lengths = sorted({len(phrase) for phrase in self._user_phrases}, reverse=True)
         self._has_sandhi = has_sandhi

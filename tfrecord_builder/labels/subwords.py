@@ -51,9 +51,9 @@ class SubwordModel:
 def train(transcripts: Iterable[str], size: int) -> bytes:
     """Learns a SentencePiece model from normalised transcripts; empty transcripts are ignored.
 
-    `size` is the maximum vocabulary size, with <unk>, <s> and </s>; a small corpus yields fewer subwords. The
-    same transcripts in the same order yield the same bytes. Raises errors.UserError if all transcripts are
-    empty, or size is too small for one subword per character.
+    `size` is the maximum vocabulary size, including <unk>, <s> and </s>; a small corpus yields fewer
+    subwords. The same transcripts in the same order yield the same bytes. Raises errors.UserError if all
+    transcripts are empty, or size is too small for one subword per character.
     """
     sentencepiece = _import_library()
     characters: set[str] = set()

@@ -114,7 +114,7 @@ class Collector:
 
 
 def check_token_type(directory: str, token_type: str) -> None:
-    """Raises errors.UserError if a data or model directory uses another token type."""
+    """Raises errors.UserError if a data or model directory uses a different token type."""
     for path in (os.path.join(directory, name) for name in _TOKEN_TYPE_FILES):
         if not files.exists(path):
             continue
@@ -163,7 +163,7 @@ def make_subwords(
 def make(collector: Collector, config: VocabularyConfig, bpe_model: Optional[bytes] = None) -> Vocabularies:
     """Returns the vocabularies for a build; vocabularies that are not frozen come from the train split.
 
-    A frozen directory may lack characters and readings, because models that output tokens have neither.
+    config.vocabulary_dir may lack characters and readings, because models that output tokens have neither.
     Raises errors.UserError if there is neither a train split nor a frozen vocabulary, or if the file with
     the frozen vocabulary is missing.
     """

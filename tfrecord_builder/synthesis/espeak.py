@@ -71,7 +71,7 @@ class EspeakEngine(prompts.SpeechEngine):
 
     seed: int
     library = "espeakng-loader"
-    prompts_per_process = 10**9  # all prompts by a speaker, because eSpeak NG keeps state between prompts
+    prompts_per_process = 10**9  # one process per speaker, because a recording depends on earlier prompts
     default_prefix = ""
 
     def __post_init__(self):
@@ -92,7 +92,7 @@ class EspeakEngine(prompts.SpeechEngine):
         return super().speaks(token) and not _UNKNOWN.fullmatch(token)
 
     def pronounce(self, words: Sequence[str], syllables: list[str]) -> list[str]:
-        """Returns the syllables with tone sandhi, because eSpeak NG speaks tones as they are written."""
+        """Returns the syllables respelled for eSpeak NG, with tone sandhi, which it does not apply itself."""
         spelled = tone_sandhi.change_tones(words, syllables, [False] * len(syllables))
         for pattern, replacement in _RESPELLED:
             spelled = [pattern.sub(replacement, syllable) for syllable in spelled]

@@ -119,7 +119,7 @@ class KokoroEngine(prompts.SpeechEngine):
         ids = [self._vocabulary[symbol] for symbol in " ".join(self.spell(prompt))]
         shift = prompts.random_state(self.seed, prompt.utterance_id).uniform(-_SPEED_RANGE, _SPEED_RANGE)
         feeds = {
-            # Exports call this input tokens or input_ids.
+            # This input is named "tokens" or "input_ids", depending on the export.
             session.get_inputs()[0].name: np.array([[0, *ids, 0]], np.int64),
             "style": self._read_styles(prompt.speaker)[len(ids) - 1, np.newaxis],
             "speed": np.array([prompt.speaker.speed + shift], np.float32),

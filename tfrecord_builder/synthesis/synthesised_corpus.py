@@ -1,7 +1,7 @@
 """Writes a synthesised corpus: first the settings, then the recordings, and finally the manifest.
 
-building.engines distributes units of recordings to workers. A unit contains prompts by one speaker; which
-prompts depends only on the plan. Speech synthesisers keep hidden state, so each unit gets its own process.
+building.engines distributes units of recordings to workers. The plan alone determines which prompts, all by
+one speaker, form a unit. Speech synthesisers keep hidden state, so each unit gets its own process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OutputConfig(config_flags.Checked):
 
 @dataclasses.dataclass(frozen=True)
 class PromptUnit:
-    """Prompts by one speaker; `file` is the name of the file with the sizes of their recordings in bytes."""
+    """Prompts by one speaker; the file named `file` lists the sizes of their recordings in bytes."""
 
     file: str
     num_items: int
@@ -103,7 +103,7 @@ def claim(
 def _write_settings(output_dir: str, config, planned, engine) -> None:
     path = os.path.join(output_dir, _SETTINGS_FILE)
     settings = {**config_json.to_json_dict(config), "plan_sha256": prompts.fingerprint(planned, engine)}
-    del settings["text_dir"]  # not needed, because the plan has the text, and plan_sha256 is its digest
+    del settings["text_dir"]  # not needed, because plan_sha256 covers the text
     expected = json.dumps(settings, indent=2, sort_keys=True)
     if not os.path.exists(path):
         if os.listdir(output_dir):

@@ -124,8 +124,8 @@ def _sample_text(config: SynthesisConfig) -> list[manifest.Utterance]:
 def _segment(text: str, transcript: str) -> tuple[str, tuple[tuple[str, ...], ...]]:
     """Returns the text as it is spoken, and its phrases segmented into words.
 
-    The spoken text is the text, if necessary with its numbers in hanzi, or the transcript if the phrases of
-    both texts differ from it.
+    The spoken text is the text, the text with its numbers in hanzi, or the transcript: the first of these
+    whose phrases, joined, equal the transcript.
     """
     for spoken in (text, numerals.read(text)):
         phrases = normalisation.split_phrases(spoken)

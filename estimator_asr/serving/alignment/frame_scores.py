@@ -1,7 +1,7 @@
 """Runs the acoustic model on segments, and stores the log probabilities in a temporary file.
 
-Ten hours of speech have about a million frames with a thousand classes each; they take gigabytes in the file,
-but only a few bytes per frame in memory.
+Ten hours of speech yield about a million frames with a thousand log probabilities each. The frames take up
+gigabytes in the file, but only a few bytes each in memory.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import soxr
 
 from tfrecord_builder import errors
 
-_CODED_RATE = 16000  # supported by all three codecs; at this rate and 24 kbit/s, LAME cuts off at 5.8 kHz
+_CODED_RATE = 16000  # supported by all three codecs; at 24 kbit/s, for example, LAME keeps up to 5.8 kHz
 _BLOCK = 1 << 16  # samples per write; libsndfile's Vorbis encoder copies a whole write onto the stack
 _TELEPHONE_RATE = 8000
 # ITU-T G.712: flat from 300 to 3400 Hz, silent below 200 Hz and above 3700 Hz.
@@ -106,7 +106,7 @@ def _encoder(container: str, subtype: str, worst: int, best: int, **options) -> 
     )
 
 
-# The numbers are each codec's lowest and highest bit rate in kbit/s (at 16 kHz, MP3 is MPEG-2), or quality.
+# The numbers are the lowest and highest bit rates in kbit/s (those of MPEG-2 for MP3), or Vorbis qualities.
 _mp3 = _encoder("MP3", "MPEG_LAYER_III", 8, 160, bitrate_mode="AVERAGE")
 _opus = _encoder("OGG", "OPUS", 6, 256)
 _vorbis = _encoder("OGG", "VORBIS", 0, 10)

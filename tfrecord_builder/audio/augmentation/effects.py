@@ -53,7 +53,8 @@ def reverberate(waveform: np.ndarray, rir: np.ndarray) -> np.ndarray:
     the direct path (the index of the response's largest sample).
     """
     num_samples = len(waveform)
-    length = num_samples + len(rir) - 1  # rounded up so that all prime factors are small and the FFT is fast
+    length = num_samples + len(rir) - 1
+    # The length is rounded up so that all prime factors are small and the FFT is fast.
     fft_length = min(odd << max(0, -(-length // odd) - 1).bit_length() for odd in (1, 3, 5, 9, 15))
     # numpy 2 would compute float32 FFTs in float32, so the last bits would differ from those of numpy 1.
     spectrum, response = (np.fft.rfft(samples.astype(np.float64), fft_length) for samples in (waveform, rir))

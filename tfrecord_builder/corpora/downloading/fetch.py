@@ -122,7 +122,7 @@ def _check_free_space(path: str, num_bytes: int) -> None:
 
 
 def _receive(response: requests.Response, path: str, start: int, most: float) -> int:
-    """Writes the body to the file from byte `start` on; returns its size, at most `most` plus one chunk."""
+    """Writes the body to the file from byte `start` on; returns the file's size, at most `most` + a chunk."""
     received, name = start, os.path.basename(path)
     with (
         open(path, "ab" if start else "wb") as file,

@@ -182,7 +182,7 @@ def _check_members(tar: tarfile.TarFile, path: str) -> Iterator[tarfile.TarInfo]
 
 
 def _filter(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
-    """Applies tarfile's "data" filter (PEP 706), and refuses links that its older releases misjudge.
+    """Applies tarfile's "data" filter (PEP 706), and refuses links that older versions of it misjudge.
 
     The text of a link's target shows where the link points only if ".." occurs only at the beginning, and if
     the path to the link contains no other link (CVE-2025-4138, CVE-2025-4330, CVE-2025-4517).
