@@ -119,7 +119,7 @@ def _open(file: _File, max_seconds: int) -> tuple[soundfile.SoundFile, str]:
     start = _find_samples(wav)
     if not start:
         return sound, statuses.OK
-    wav[:4] = b"RIFF"  # in RF64 files, libsndfile would read the data size from another chunk
+    wav[:4] = b"RIFF"  # libsndfile would read the data size of an RF64 file from another chunk
     wav[start - 4 : start] = struct.pack("<I", len(wav) - start)
     return soundfile.SoundFile(io.BytesIO(wav + b"\0")), statuses.UNFINISHED  # pads the chunk to an even size
 

@@ -79,5 +79,5 @@ def _list_true(mask):
     length = tf.shape(mask)[1]
     # True values get larger keys than false values, and earlier true values get larger keys than later ones.
     keys = tf.where(mask, 2 * length, length) - tf.range(length)
-    most = tf.maximum(tf.reduce_max(counts), 1)  # without frames, the search would have no links to stack
+    most = tf.maximum(tf.reduce_max(counts), 1)  # the search needs a frame, or it has no links to stack
     return tf.math.top_k(keys, most).indices, counts

@@ -118,5 +118,5 @@ def _choose(phrases, lengths) -> Matches:
 def look_up(table: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Looks up keys in a sorted table, int64 [size]; returns their indices, and whether they were found."""
     places = tf.reshape(tf.searchsorted(table, tf.reshape(keys, [-1])), tf.shape(keys))
-    # For a key above all others, the index is the table's size; the padding makes that index valid.
+    # The index is the table's size for a key above all others; the padding makes that index valid.
     return places, tf.equal(tf.gather(tf.pad(table, [[0, 1]]), places), keys) & (places < tf.shape(table)[0])

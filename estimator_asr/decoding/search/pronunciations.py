@@ -68,7 +68,7 @@ def _read(emissions, blanks, num_frames, readings, prefix_lengths):
 def _score_prefixes(emissions, blanks, num_frames, readings):
     """Returns the log probabilities of prefixes of 0, 1, ... characters, float32 [rows, length + 1]."""
     emissions, blanks = tf.transpose(emissions, [1, 0, 2, 3]), tf.transpose(blanks)[..., None]
-    # Without a blank between them, a reading cannot follow the same reading of the previous character.
+    # A reading cannot follow the same reading of the previous character unless a blank separates them.
     before = tf.pad(readings[:, :-1], [[0, 0], [1, 0], [0, 0]], constant_values=-1)
     may_follow = tf.not_equal(readings[..., None], before[:, :, None])
     # Paths end with a reading of the prefix's last character (with_token) or with a blank (with_blank). At

@@ -22,7 +22,7 @@ MAX_CHUNKS = 128  # maximum number of chunks read from a WAV file, so that no fi
 LOUDEST_PEAK = 1e12  # full scale is 1; the energy of a much higher peak overflows float32
 LARGEST_FEATURE = 1e14  # log features are below 100; squares of values far above this limit overflow float32
 
-# In the server's errors, this text follows "the message" and precedes the advice.
+# This text follows "the message" in the server's errors and precedes the advice.
 NOT_FINITE_PROBLEM = f"has NaN or Inf samples, or a peak above {LOUDEST_PEAK:.0e} times full scale"
 
 

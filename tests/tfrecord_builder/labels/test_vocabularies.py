@@ -157,7 +157,7 @@ def test_refuses(training, options, message):
 
 @pytest.mark.parametrize("file", ["dataset_info.json", "config.json"])
 def test_a_frozen_vocabulary_of_another_token_type_is_refused(tmp_path, file):
-    vocabularies.check_token_type(str(tmp_path), "syllable")  # there is no file
+    vocabularies.check_token_type(str(tmp_path), "syllable")  # no file exists yet
     (tmp_path / file).write_text('{"token_type": "bpe"}')
     vocabularies.check_token_type(str(tmp_path), "bpe")
     message = f"{file} is bpe, but this build uses syllable; pass --token_type=bpe or"
