@@ -165,7 +165,7 @@ def evaluate(config: EvaluateConfig) -> dict:
     subject = _open_subject(config, data)
     model_path = str(subject.facts["model"])
     source = splits.read_split(infos, config.data_dir, config.split, subject.spec)
-    if config.split != "train" and not subject.spec.writes_marks:  # texts have corpora as their speakers
+    if config.split != "train" and not subject.spec.writes_marks:  # the speaker of a text is its corpus
         for sentence in splits.describe_seen_speakers(infos, config.split):
             logging.warning("evaluate: %s", sentence)
     if config.format:
