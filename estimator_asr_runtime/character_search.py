@@ -91,7 +91,7 @@ def _score_alternatives(lattice: Lattice, characters, states, num_tokens, scorer
     rows, length, count = lattice.characters.shape
     added, after = scorer.extend(states.reshape(-1, 1), lattice.characters.reshape(-1, count))
     scores, after = added[:, 0], after[:, 0]
-    for offset in range(1, scorer.context_length + 1):  # later characters whose context has the candidate
+    for offset in range(1, scorer.context_length + 1):  # later characters with the candidate in context
         following = np.pad(characters[:, offset:], [[0, 0], [0, min(offset, length)]])
         added, extended = scorer.extend(after, np.maximum(following.reshape(-1, 1), 0))
         place = (np.arange(length) + offset - num_tokens[:, None]).reshape(-1, 1)

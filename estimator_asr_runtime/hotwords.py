@@ -85,7 +85,7 @@ class HotwordScorer:
     """A scorer (see ngrams.py) that boosts phrases by means of an Aho-Corasick automaton (1975).
 
     A state is the longest suffix of the tokens so far that is a prefix of a phrase. An incomplete phrase has
-    a potential, a bonus that keeps it in the beam and is withdrawn when the match ends or fails.
+    a potential, a bonus that keeps it in the beam and is cancelled when the match ends or fails.
     """
 
     def __init__(self, hotwords: Sequence[Hotword]):
@@ -112,7 +112,7 @@ class HotwordScorer:
         return self._gains[after] - self._potentials[states][:, None], after
 
     def finish(self, states: np.ndarray) -> np.ndarray:
-        """Returns the scores that withdraw the potentials of the states."""
+        """Returns the scores that cancel the states' potentials, since their matches are incomplete."""
         return -self._potentials[states]
 
     def _back_off(self, ids: tuple[int, ...]) -> int:

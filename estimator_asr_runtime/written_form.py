@@ -80,7 +80,7 @@ class WrittenForm:
         """Returns how many characters of a growing text have a written form that later text cannot change."""
         settled = reach = span_end = 0
         for start, _ in self._scan(text):
-            if start < span_end:  # its reach is that of the span, which is already known
+            if start < span_end:  # inside a span whose reach is already known
                 continue
             settled = start if start >= reach else settled
             span_end, end = self._find_reach(text, start)

@@ -14,7 +14,7 @@ class TaskSpec:
     name: str  # value of --model, section in config.json, and scope of the variables
     unit: str  # unit of lengths, "frames", "tokens" or "characters"
     features: tuple[str, str]  # keys of the model's input and its length
-    labels: tuple[str, str]  # keys of the target ids and their number
+    labels: tuple[str, str]  # keys of the target ids and of how many there are
     batch_budget: str  # field of InputConfig that limits the size of a batch, in `unit`
     error_rate: str  # tag of the error rate after decoding, which selects the best checkpoint
     # A variable with one row or column per output class or, in the punctuation model, per input character.

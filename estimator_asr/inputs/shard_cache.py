@@ -122,7 +122,7 @@ class ShardCache:
         if error.errno not in bounded_directory.FULL:
             return errors.UserError(
                 f"{self.directory}: copies of remote shards cannot be written ({reason}); set XDG_CACHE_HOME "
-                "to a directory that can be written and locked"
+                "to a writable directory that supports locks"
             )
         return errors.UserError(
             f"{self.directory}: no space for copies of remote shards ({reason}); free at least "

@@ -92,7 +92,7 @@ class ProgressHook(estimator_api.SessionRunHook):
         per_step = (time.monotonic() - self._started) / max(step - self._first_step, 1)
         remaining = tqdm.tqdm.format_interval((self.max_steps - step) * per_step)
         shown = f"{metrics}  {(step - self._window_step) / seconds:.2f} steps/s  {speed}"
-        logging.info("step %d of %d  %s  left %s", step, self.max_steps, shown, remaining)
+        logging.info("step %d of %d  %s  %s left", step, self.max_steps, shown, remaining)
 
 
 @dataclasses.dataclass(eq=False)

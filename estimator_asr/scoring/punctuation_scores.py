@@ -15,7 +15,7 @@ import numpy as np
 from estimator_asr.scoring import edit_distance, error_rate
 from tfrecord_builder.data import dataset_info, marks
 
-COMMAS_STOPS_QUESTIONS = "commas_stops_questions"  # the marks that published results count
+COMMAS_STOPS_QUESTIONS = "commas_stops_questions"  # the marks that published scores are for
 ALL, SENTENCE_ENDS = "all_marks", "sentence_ends"
 _GROUPS = {COMMAS_STOPS_QUESTIONS: "，。？", ALL: "".join(marks.MARKS), **{m: m for m in marks.MARKS[1:]}}
 _ENDS = tuple(map(marks.MARKS.index, "。？！；"))

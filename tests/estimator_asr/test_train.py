@@ -65,7 +65,7 @@ def test_a_run_logs_what_it_does(directory, first):
     assert f"the settings are in {directory / 'am' / 'config.json'}" in first.stderr
     assert "encoder_units" not in first.stderr  # settings are only in that file
     assert "12 utterances, 0.00 hours" in first.stderr and "parameters: " in first.stderr
-    assert "step 4 of 4  loss " in first.stderr and "frames/s  left 00:00" in first.stderr
+    assert "step 4 of 4  loss " in first.stderr and "frames/s  00:00 left" in first.stderr
     assert "dev at step 4: " in first.stderr and "token-error-rate" in first.stderr
     assert "deprecated" not in first.stderr and "WARNING" not in first.stderr
 

@@ -139,8 +139,9 @@ def define(
 
 
 def from_flags(config_class: type[Config], flag_values: flags.FlagValues = flags.FLAGS) -> Config:
-    """Makes a config from the parsed flags; a command-line flag overrides its alternative in a flag file.
+    """Makes a config from the parsed flags; those on the command line override flag files.
 
+    If a setting with an `alternative` is on the command line, the alternative in a flag file is ignored.
     A setting with presets changes the defaults of the flags that are converted after it. Raises
     errors.UserError if a value is not allowed, or the config's __post_init__ rejects a combination.
     """

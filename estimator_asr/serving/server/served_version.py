@@ -173,7 +173,7 @@ class ServedVersion:
                 self.run("stream", (), [{**probe, "is_last": np.bool_(False), **self.stream_start}])
         except (errors.UserError, tf.errors.OpError, KeyError) as error:
             raise errors.UserError(
-                f"{self.version_dir} cannot recognise a second of noise ({_describe(error)}); "
+                f"{self.version_dir} failed a test with a second of noise ({_describe(error)}); "
                 "export the model again"
             ) from error
 

@@ -210,9 +210,10 @@ def _same(one: _Character, other: _Character) -> bool:
 
 
 def _find_end(settled: Sequence[_Character], recognised: Sequence[_Character], start: float) -> int:
-    """Returns how many leading `recognised` characters match `settled` best in text or, if tied, in end time.
+    """Returns the length of the prefix of `recognised` whose text is closest to that of `settled`.
 
-    `start` is the start time of the result in seconds.
+    If several prefixes are equally close, the one with the closest end time is chosen. `start` is the time in
+    seconds at which `recognised` begins.
     """
     old, new = ([character.item["character"] for character in row] for row in (settled, recognised))
     ends = [start, *(character.item["end"] for character in recognised)]

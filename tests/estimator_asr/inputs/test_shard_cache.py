@@ -144,7 +144,7 @@ def test_a_directory_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
         shard_cache.ShardCache().fetch(make_shard("a"))
     assert str(caught.value) == (
         f"{tmp_path}/file/estimator_asr/shards: copies of remote shards cannot be written (Not a directory); "
-        "set XDG_CACHE_HOME to a directory that can be written and locked"
+        "set XDG_CACHE_HOME to a writable directory that supports locks"
     )
 
 

@@ -54,7 +54,7 @@ def test_a_line_shows_step_loss_error_rate_speed_and_time_left(monkeypatch, log)
     for index in range(6):
         session.run_step(2.0, loss=float(index))
     # The steps took 2 s each; the loss is the mean of 0 to 5, and two replicas read 500 frames each per step.
-    line = "step 46 of 60  loss 2.500  error rate 25.0 %  0.50 steps/s  500 frames/s  left 00:28"
+    line = "step 46 of 60  loss 2.500  error rate 25.0 %  0.50 steps/s  500 frames/s  00:28 left"
     assert log == ["parameters: 1,234,567", line]
 
 
@@ -68,7 +68,7 @@ def test_evaluation_time_counts_for_time_left_but_not_for_speed(monkeypatch, log
     for evaluation in (0.0, 90.0, 0.0):
         session.run_step(5.0, evaluation=evaluation)
     # The speed is three steps in 15 s. The time left is 17 steps at the pace of three steps in 105 s.
-    assert "0.20 steps/s" in log[-1] and log[-1].endswith("left 09:55")
+    assert "0.20 steps/s" in log[-1] and log[-1].endswith("09:55 left")
 
 
 def test_with_gradient_accumulation_no_step_after_the_last_one_is_shown(monkeypatch, log):
