@@ -35,7 +35,7 @@ def test_help_lists_the_flags_that_most_users_need(
 
 
 def test_flags_have_the_defaults_and_limits_of_the_table(program_answers):
-    """Whoever means to change one runs `python tests/support/program_flags.py > tests/data/flags.tsv`."""
+    """After an intended change, write the table again (CONTRIBUTING.md)."""
     table = (paths.ROOT / "tests/data/flags.tsv").read_text(encoding="utf-8")
     assert program_flags.tabulate(program_answers).splitlines() == table.splitlines()
 
