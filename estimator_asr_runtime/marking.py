@@ -25,28 +25,23 @@ class Punctuator(NamedTuple):
     joining: joining.Joining  # rules for joining characters into a transcript
     form: written_form.WrittenForm
 
-    def punctuate(self, result: Mapping, seconds: np.float32) -> dict:
-        """Adds `punctuated`, `written` and each character's `mark` to a result of Recogniser.recognise.
-
-        `seconds` is the length of the audio.
-        """
+    def punctuate(self, result: Mapping) -> dict:
+        """Adds `punctuated`, `written` and each character's `mark` to a result of Recogniser.recognise."""
         items = result["characters"]
-        following = self._find_marks(items, seconds) if items else []
+        following = self._find_marks(items) if items else []
         marked = [{**item, "mark": mark} for item, mark in zip(items, following)]
         text = self.joining.join(item["character"] + item["mark"] for item in marked)
         text = re.sub(f"([{''.join(self.settings.marks)}]) +", r"\1", text)  # no space follows a mark
         return {**result, "characters": marked, "punctuated": text, "written": self.form.write(text)}
 
-    def _find_marks(self, items: Sequence[Mapping], seconds: np.float32) -> list[str]:
+    def _find_marks(self, items: Sequence[Mapping]) -> list[str]:
         """Returns the mark after each character, or "" where there is none."""
         ids = [self.character_ids.get(item["character"], _UNKNOWN_ID) for item in items]
         inputs = {"character_ids": np.int32([ids]), "num_characters": np.int32([len(ids)])}
         scores = self.graph.run(inputs)["scores"][0].copy()
+        starts, ends = (np.float32([item[name] for item in items]) for name in ("start", "end"))
+        scores[:-1, 1:] += self._weigh_pauses(starts[1:] - ends[:-1])[:, None]  # class 0 stands for no mark
         scores[-1, 0] = -np.inf  # a mark always follows the last character
-        # The pause after the last character lasts until the end of the audio.
-        next_starts = np.float32([*(item["start"] for item in items[1:]), seconds])
-        pauses = next_starts - np.float32([item["end"] for item in items])
-        scores[:, 1:] += self._weigh_pauses(pauses)[:, None]  # class 0 stands for no mark
         following = [self.settings.marks[index] for index in np.argmax(scores, axis=1)]
         return ["" if item["character"] == _SPACE else mark for item, mark in zip(items, following)]
 

@@ -85,7 +85,7 @@ class Recogniser:
         hypotheses = beam_search.search(model.settings.acoustic, log_probs, self._scorers)
         if model.decoder:
             hypotheses = _attend(model, outputs["encoding"], hypotheses)
-        return self._punctuate(self._describe(log_probs, hypotheses), len(log_probs))
+        return self._punctuate(self._describe(log_probs, hypotheses))
 
     def _describe(self, log_probs: np.ndarray, hypotheses: list[beam_search.Hypothesis]) -> dict:
         model = self._model
@@ -114,11 +114,8 @@ class Recogniser:
             "n_best": [{"transcript": row.transcript, "score": _to_float(row.score)} for row in ranked],
         }
 
-    def _punctuate(self, result: dict, num_frames: int = 0) -> dict:
-        if self._model.punctuation is None:
-            return result
-        seconds = np.float32(self._model.settings.output_seconds) * np.float32(num_frames)
-        return self._model.punctuation.punctuate(result, seconds)
+    def _punctuate(self, result: dict) -> dict:
+        return self._model.punctuation.punctuate(result) if self._model.punctuation else result
 
     def _describe_characters(self, spelling: writing.Written, units: Sequence[str], times) -> dict:
         """Returns the characters and their mean confidence; `units` is the pinyin of each string."""

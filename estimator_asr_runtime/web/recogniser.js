@@ -19,7 +19,7 @@ export { loadModel } from "./model.js";
 // recogniser.py explains the fields of the result.
 export async function recognise(model, waveform) {
   const status = check(waveform, model.settings);
-  if (status !== "ok") return punctuate(model, makeEmpty(status), 0);
+  if (status !== "ok") return punctuate(model, makeEmpty(status));
   const { ort, acoustic } = model;
   const outputs = await acoustic.run({ waveform: new ort.Tensor("float32", waveform, [1, waveform.length]) });
   const { data, dims } = outputs.log_probs;
@@ -27,7 +27,7 @@ export async function recognise(model, waveform) {
   if (!logProbs.isValid()) throw new Error("the acoustic model returned no valid log probabilities. Export the model again.");
   let hypotheses = search(model.settings.acoustic, logProbs, model.acousticNgram ? [model.acousticNgram] : []);
   if (model.decoder) hypotheses = await attend(model, outputs.encoding, hypotheses);
-  return punctuate(model, await describe(model, logProbs, hypotheses), model.settings.output_seconds * dims[1]);
+  return punctuate(model, await describe(model, logProbs, hypotheses));
 }
 
 export function makeEmpty(status) {

@@ -25,7 +25,7 @@ const model = {
   punctuation: { run: () => ({ scores: { data: Float32Array.from(scores) } }) },
   writtenForm: { write: (text) => text },
 };
-console.log(JSON.stringify(await punctuate(model, { characters }, 9)));
+console.log(JSON.stringify(await punctuate(model, { characters })));
 """
 
 
@@ -56,14 +56,14 @@ def make_punctuator(graph=None, **settings) -> marking.Punctuator:
     )
 
 
-def punctuate(text: str, pauses=(), seconds: float = 9.0, **settings) -> dict:
+def punctuate(text: str, pauses=(), **settings) -> dict:
     """Marks a text whose characters take 0.5 s each; `pauses` are the seconds after them, by default 0."""
     items, time = [], 0.0
     for index, character in enumerate(re.findall("<space>|.", text)):
         items.append({"character": character, "start": time, "end": time + 0.5})
         time += 0.5 + (pauses[index] if index < len(pauses) else 0)
     result = {"transcript": text, "characters": items, "status": "ok"}
-    return make_punctuator(**settings).punctuate(result, np.float32(seconds))
+    return make_punctuator(**settings).punctuate(result)
 
 
 def test_marks_follow_characters():
@@ -82,7 +82,7 @@ def test_numbers_are_written_in_digits():
 def test_an_unknown_character_is_id_0():
     graph = MarksGraph()
     result = {"characters": [{"character": each, "start": 0.0, "end": 0.0} for each in "你犇"]}
-    assert make_punctuator(graph).punctuate(result, np.float32(0))["punctuated"] == "你犇。"
+    assert make_punctuator(graph).punctuate(result)["punctuated"] == "你犇。"
     assert graph.inputs == [{"character_ids": [[1, 0]], "num_characters": [2]}]
 
 
@@ -95,7 +95,7 @@ def test_no_mark_follows_a_space_and_no_space_follows_a_mark():
 def test_marks_of_the_page_are_those_of_python(text, tmp_path):
     expected, graph = punctuate(text), MarksGraph()
     characters = [{**item, "mark": None} for item in expected["characters"]]
-    make_punctuator(graph)._find_marks(characters, np.float32(9))
+    make_punctuator(graph)._find_marks(characters)
     scores = graph.scores.ravel().tolist()
     rules = joining.JOININGS["character"]._asdict()
     settings = {"joining": rules, "punctuation": dataclasses.asdict(SETTINGS)}
@@ -118,7 +118,7 @@ def test_marks_of_the_page_are_those_of_python(text, tmp_path):
 )
 def test_pauses_make_marks_likelier(pause, weight, offset, text):
     settings = {"pause_weight": weight, "pause_offset": offset}
-    assert punctuate("你你", [pause], seconds=1.0 + pause, **settings)["punctuated"] == text
+    assert punctuate("你你", [pause], **settings)["punctuated"] == text
 
 
 def test_short_pauses_make_marks_rarer():
@@ -126,7 +126,7 @@ def test_short_pauses_make_marks_rarer():
 
 
 def test_a_mark_follows_the_last_character_although_no_mark_is_likelier():
-    assert punctuate("你", seconds=0.6, pause_weight=5.0)["punctuated"] == "你，"
+    assert punctuate("你", pause_weight=5.0, pause_offset=1.0)["punctuated"] == "你，"
 
 
 def test_results_of_the_recogniser():

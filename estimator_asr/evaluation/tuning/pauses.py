@@ -102,12 +102,11 @@ def _recognise(punctuation, acoustic, language, source, max_utterances) -> Itera
         batches = trials.read_batches(source, acoustic.model.config.input, max_utterances)
         for record, outputs in recogniser.recognise_batches(built, batches):
             if record["written"] and outputs["characters"]:
-                seconds = record["num_frames"] * acoustic.model.config.frontend.frame_seconds
                 characters = [item["character"] for item in outputs["characters"]]
                 ids = np.int32([punctuation.model.characters.encode(characters)])
                 scores = score.fetch({"character_ids": ids, "num_characters": np.int32([ids.size])})["scores"]
                 reference = marks.unify(record["written"].decode("utf-8"))
-                pauses = recogniser.find_pauses(outputs["characters"], seconds)
+                pauses = recogniser.find_pauses(outputs["characters"])
                 yield PausedText(reference, characters, pauses, scores[0])
 
 

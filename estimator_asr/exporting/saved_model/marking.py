@@ -50,17 +50,13 @@ def build(model: model_directory.ModelDirectory) -> tuple[dict[str, tf.Tensor], 
 
 
 def punctuate(
-    model: Optional[model_directory.ModelDirectory],
-    outputs: Mapping[str, tf.Tensor],
-    num_frames: tf.Tensor,
-    frame_seconds: float,
+    model: Optional[model_directory.ModelDirectory], outputs: Mapping[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     """Adds marks to transcripts.
 
     Args:
         model: the punctuation model; if None, nothing is added.
         outputs: the outputs of cascade.transcribe.
-        num_frames: int32 [batch], the acoustic model's output frames, which last `frame_seconds` each.
 
     Returns:
         The outputs with punctuated (string [batch], the transcript with marks), and characters.mark (string
@@ -68,16 +64,13 @@ def punctuate(
     """
     if model is None:
         return dict(outputs)
-    seconds = frame_seconds * tf.cast(num_frames, tf.float32)
     characters, starts, ends = (outputs[f"characters.{name}"] for name in ("character", "start", "end"))
     is_character = tf.not_equal(characters, "")
     counts = tf.reduce_sum(tf.cast(is_character, tf.int32), axis=1)
-    # The pause after the last character lasts until the end of the audio.
-    next_starts = tf.pad(starts[:, 1:], [[0, 0], [0, tf.minimum(1, tf.shape(starts)[1])]])
-    is_last = tf.equal(tf.range(tf.shape(characters)[1]), counts[:, None] - 1)
-    pauses = tf.where(is_last, seconds[:, None], next_starts) - ends
+    # The pause after the last character is unknown here, and has no effect.
+    pauses = tf.pad(starts[:, 1:], [[0, 0], [0, tf.minimum(1, tf.shape(starts)[1])]]) - ends
     following = find_marks(model, characters, counts, pauses)
-    marked = sequences.Sequences(tf.strings.join([characters, following]), counts, seconds, pauses)
+    marked = sequences.Sequences(tf.strings.join([characters, following]), counts, ends[:, :1], ends)
     text = tf.strings.regex_replace(sequences.join(marked, "character"), _SPACES, r"\1")
     return {**outputs, "punctuated": text, "characters.mark": following}
 

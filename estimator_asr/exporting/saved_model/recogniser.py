@@ -196,12 +196,9 @@ def list_results(values: Mapping[str, np.ndarray]) -> dict[str, list]:
     return results
 
 
-def find_pauses(items: Sequence[Mapping], end: float) -> np.ndarray:
-    """Returns the silence after each of a recording's characters in seconds, float32 [num_characters].
-
-    `end` is the end of the recording in seconds.
-    """
-    starts = [*(item["start"] for item in items[1:]), end]
+def find_pauses(items: Sequence[Mapping]) -> np.ndarray:
+    """Returns the silence after each character in seconds, float32 [num_characters]; 0 for the last one."""
+    starts = [*(item["start"] for item in items[1:]), *(item["end"] for item in items[-1:])]
     return np.float32([start - item["end"] for start, item in zip(starts, items)])
 
 

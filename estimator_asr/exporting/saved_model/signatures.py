@@ -78,8 +78,7 @@ def build(
     rows = [layers.at_least_one(tensor, axis=0) for tensor in (features.values, features.lengths)]
     hypotheses = proposals.find_hypotheses(acoustic, language, *rows, hotwords)
     outputs = cascade.write(acoustic, language, *hypotheses)
-    frames = hypotheses.recognition.num_frames, acoustic.config.output_seconds
-    outputs = marking.punctuate(punctuation, outputs, *frames)
+    outputs = marking.punctuate(punctuation, outputs)
     outputs = item_checks.clear(outputs, features.status)
     waveforms = {key: tensors[key] for key in SIGNATURE_INPUTS["waveform"]}
     aligned = alignment.build(acoustic, hypotheses.recognition, waveforms, status["waveform"])

@@ -140,6 +140,4 @@ def _build(trained, language, signatures=(), punctuation=None) -> list[recognise
 
 def _transcribe(features, acoustic, language, punctuation) -> dict[str, tf.Tensor]:
     hypotheses = proposals.find_hypotheses(acoustic, language, **features)
-    outputs = cascade.write(acoustic, language, *hypotheses)
-    frames = hypotheses.recognition.num_frames, acoustic.config.output_seconds
-    return marking.punctuate(punctuation, outputs, *frames)
+    return marking.punctuate(punctuation, cascade.write(acoustic, language, *hypotheses))

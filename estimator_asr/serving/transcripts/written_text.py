@@ -49,7 +49,7 @@ def find_marks(segments: Sequence[captions.TranscriptSegment], punctuate) -> lis
     `punctuate` is the recogniser.Recogniser for the signature "punctuate".
     """
     items = captions.list_characters(segments)
-    pauses = recogniser.find_pauses(items, segments[-1].end if segments else 0.0)
+    pauses = recogniser.find_pauses(items)
     marks = iter(_list_marks([item["character"] for item in items], pauses, punctuate))
     return [replace_marks(segment, marks) for segment in segments]
 

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 
 from estimator_asr.evaluation.tuning import calibration, picture, search
 from estimator_asr.experiment import config
@@ -24,6 +25,9 @@ def test_bars_are_error_rates_in_percent():
     figure, axes = plt.subplots()
     picture.draw_steps(axes, RESULT)
     assert [bar.get_width() for bar in axes.patches] == [30, 20, 25, 12.5]
+    # From top to bottom: tokens and characters of one step touch, and a gap follows.
+    edges = sorted((bar.get_y(), bar.get_y() + bar.get_height()) for bar in axes.patches)
+    assert edges[0][1] == pytest.approx(edges[1][0]) and edges[1][1] < edges[2][0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["greedy", "n-gram model"]
     assert [text.get_text() for text in axes.texts] == ["30.0 %", "20.0 %", "25.0 %", "12.5 %"]
     plt.close(figure)

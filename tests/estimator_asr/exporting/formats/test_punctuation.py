@@ -54,7 +54,7 @@ def test_marks_are_those_of_the_saved_model(models, tmp_path):
 
 @pytest.mark.long
 def test_a_format_with_other_marks_is_not_written(models, tmp_path, monkeypatch):
-    monkeypatch.setattr(marking.Punctuator, "_find_marks", lambda self, items, _: ["；"] * len(items))
+    monkeypatch.setattr(marking.Punctuator, "_find_marks", lambda self, items: ["；"] * len(items))
     wanted = "^export: utterance u. in onnx: punctuated is '.*；', expected .* Nothing was exported"
     with pytest.raises(errors.UserError, match=wanted):
         export(tmp_path, ["onnx"], *models)

@@ -81,7 +81,13 @@ def test_praat_reads_words_and_syllables(write, tmp_path):
 
 
 def test_praat_reads_quotation_marks(write, tmp_path):
-    write("textgrid", [{**ROWS[1], "words": [['a"b', ROWS[1]["words"][0][1]]]}], "character")
+    text = write("textgrid", [{**ROWS[1], "words": [['a"b', ROWS[1]["words"][0][1]]]}], "character")
+    # The short format, line by line: times of the file, number of tiers, and a tier with three intervals.
+    assert text.splitlines() == [
+        *('File type = "ooTextFile"', 'Object class = "TextGrid"', "", "0", "8.000", "<exists>", "1"),
+        *('"IntervalTier"', '"hanzi"', "0", "8.000", "3"),
+        *("0.000", "4.900", '""', "4.900", "5.340", '"a""b"', "5.340", "8.000", '""'),
+    ]
     tiers = read_text_grid(tmp_path / "times" / "sub" / "a b.TextGrid")
     assert list(tiers) == ["hanzi"] and tiers["hanzi"][1] == (4.9, 5.34, 'a"b')
 

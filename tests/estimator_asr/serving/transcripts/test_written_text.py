@@ -105,7 +105,7 @@ def test_marks_of_segments_are_found_in_their_common_text():
     segments = [make_segment("你好。"), make_segment("吗。", start=0.9, seconds=0.64)]
     punctuate = Punctuate(lambda characters, place: "？" if characters[place] == "吗" else "")
     transcript = written_text.add(captions.Transcript("a.wav", segments), punctuate)
-    assert punctuate.windows == [(["你", "好", "吗"], [0.21, 0.61, 0.5])]
+    assert punctuate.windows == [(["你", "好", "吗"], [0.21, 0.61, 0.0])]
     assert [segment.result["punctuated"] for segment in transcript.segments] == ["你好", "吗？"]
     assert [segment.result["transcript"] for segment in transcript.written] == ["你好", "吗？"]
     assert read(transcript.written[1]) == [("吗？", 0.1, 0.14)]
