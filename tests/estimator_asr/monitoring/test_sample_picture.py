@@ -73,7 +73,7 @@ def test_labels_that_would_overlap_are_moved(centers, places):
     assert list(sample_picture.spread(np.array(centers), 0.5, 10.0)) == pytest.approx(places)
 
 
-@pytest.mark.parametrize("num_names, rotation", [(5, 0), (25, 90)])
+@pytest.mark.parametrize("num_names, rotation", [(5, 0), (8, 90), (25, 90)])
 def test_labels_do_not_overlap_and_are_vertical_only_if_there_are_many(monkeypatch, num_names, rotation):
     figures, subplots = [], matplotlib.figure.Figure.subplots
 
@@ -87,6 +87,7 @@ def test_labels_do_not_overlap_and_are_vertical_only_if_there_are_many(monkeypat
     boxes = [matplotlib.text.Text.get_window_extent(label) for label in labels]  # without the leaders
     assert [label.get_rotation() for label in labels] == [rotation] * num_names
     assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+    assert boxes[0].x0 >= 0 and boxes[-1].x1 <= figures[0].bbox.x1
 
 
 @pytest.mark.filterwarnings("error")

@@ -58,6 +58,11 @@ def test_other_encodings_never_become_wrong_chinese(text, encoding):
     assert text_files.find_encoding(io.BytesIO(text.encode(encoding))) is None
 
 
+@pytest.mark.parametrize(("text", "encoding"), [("今天天气的Ж", "gb18030"), ("今天天气Ж", None)])
+def test_more_than_four_fifths_of_the_letters_must_be_hanzi(text, encoding):
+    assert text_files.find_encoding(io.BytesIO(text.encode("gbk"))) == encoding
+
+
 @pytest.mark.parametrize("place", [30, 31, 32, 60, -2])
 def test_damaged_utf_8_never_becomes_wrong_chinese(place):
     content = bytearray(CHINESE.encode())

@@ -83,12 +83,15 @@ def test_letters_among_initials_and_finals_become_lower_case(session):
 
 
 def test_a_syllable_lasts_from_its_initial_to_its_final(session):
-    strings = tf.constant([["zh", "ong1", "iou3", ""]])
-    tokens = sequences.Sequences(strings, tf.constant([3]), tf.zeros([1]), tf.ones([1, 4]))
-    syllables, places = sequences.join_initials(tokens)
-    columns = [[2, 5, 9, 0]], [[3, 7, 10, 0]], [[0.9, 0.6, 0.8, 0.0]]
-    times = token_times.TokenTimes(*map(tf.constant, columns))
-    found, texts = session.run((ranking.merge(times, tf.constant([3]), places), syllables.strings))
-    assert texts.tolist() == [[b"zhong1", b"you3"]]
-    assert found.starts.tolist() == [[2, 9]] and found.ends.tolist() == [[7, 10]]
-    np.testing.assert_allclose(found.probs, [[0.6, 0.8]], rtol=1e-6)
+    strings = tf.constant([["zh", "ong1", "iou3", ""], ["a1", "", "", ""]])
+    counts = tf.constant([3, 1])
+    syllables, places = sequences.join_initials(
+        sequences.Sequences(strings, counts, tf.zeros([2]), tf.ones([2, 4]))
+    )
+    starts, ends = [[2, 5, 9, 0], [4, 0, 0, 0]], [[3, 7, 10, 0], [6, 0, 0, 0]]
+    probs = [[0.9, 0.6, 0.8, 0.0], [0.7, 0.0, 0.0, 0.0]]
+    times = token_times.TokenTimes(*map(tf.constant, (starts, ends, probs)))
+    found, texts = session.run((ranking.merge(times, counts, places), syllables.strings))
+    assert texts.tolist() == [[b"zhong1", b"you3"], [b"a1", b""]]
+    assert found.starts.tolist() == [[2, 9], [4, 0]] and found.ends.tolist() == [[7, 10], [6, 0]]
+    np.testing.assert_allclose(found.probs, [[0.6, 0.8], [0.7, 0.0]], rtol=1e-6)
