@@ -12,6 +12,11 @@ def test_times_match_values_computed_by_hand():
     np.testing.assert_allclose(times.probs, 0.8, rtol=1e-6)
 
 
+def test_each_token_has_a_frame_even_if_it_is_nowhere_the_most_probable():
+    times = token_times.align(runtime_models.make_log_probs([2, 2, 2], most=0.8)[0], [1, 2])
+    assert (times.starts.tolist(), times.ends.tolist()) == ([0, 1], [1, 3])
+
+
 def test_no_tokens_have_no_times():
     times = token_times.align(runtime_models.make_log_probs([4, 4])[0], [])
     assert [each.tolist() for each in times] == [[], [], []]

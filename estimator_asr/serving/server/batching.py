@@ -42,7 +42,7 @@ class ItemQueue:
 
     def __init__(self, max_seconds: float):
         self._max_seconds = max_seconds
-        self.items: list[served_version.QueuedUtterance] = []  # in the order in which they will be recognised
+        self.items: list[served_version.QueuedUtterance] = []  # the next one to be recognised comes first
         self.rate = _FIRST_RATE  # seconds of audio recognised per second, a moving average
 
     @property

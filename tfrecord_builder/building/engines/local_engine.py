@@ -35,7 +35,7 @@ def _run(
         for _ in range(min(num_workers, len(units))):
             connection, process = start_worker()
             processes[connection] = process
-        for connection in processes:  # after all have started, because send() may block until a worker reads
+        for connection in processes:  # send() may block until a worker reads, so all start first
             _send_next(connection, queue)
         while processes:
             for connection in multiprocessing.connection.wait(list(processes)):
