@@ -26,7 +26,7 @@ def transcripts(recordings: Sequence[Mapping[str, str]], output: pathlib.Path) -
     """
     results = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     rows = [("recording", "reference", "hypothesis", "hanzi wrong", "marks wrong")]
-    rows += [(each["id"], *_compare(each["text"], result)) for each, result in zip(recordings, results)]
+    rows += [(row["id"], *_compare(row["text"], result)) for row, result in zip(recordings, results)]
     return [*align(rows), f"  [] marks characters with a confidence below {100 * _SURE:.0f} %"]
 
 

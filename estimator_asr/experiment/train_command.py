@@ -21,18 +21,27 @@ PUNCTUATION_SIZES = {
 }
 _SHAPES = ", ".join(f"{'/'.join(map(str, shape.values()))} ({size})" for size, shape in SIZES.items())
 # Flags that --help lists, grouped by what a user wants to do; --helpfull lists all flags.
-_GROUPS = {
-    "What to train": "data_dir model_dir model warm_start_from seed",
-    "The model": "size encoder chunk_frames trainable_blocks decoder_layers ctc_weight language_layers",
-    "Data and batches": "batch_frames batch_tokens gradient_accumulation_steps",
-    "Learning rate": "learning_rate warmup_epochs schedule decay_boundary_epochs decay_factors decay_rate",
-    "Regularisation and augmentation": "spec_augment acoustic_dropout language_dropout token_noise clip_norm",
-    "When to evaluate, save and stop": "train_epochs train_steps save_checkpoints_steps "
-    "keep_best_checkpoints early_stopping_evaluations",
-    "When training goes wrong": "overfit_batches skip_bad_batches",
-    "Hardware": "precision xla",
+GROUPS = {
+    "What to train": ("data_dir", "model_dir", "model", "warm_start_from", "seed"),
+    "The model": (
+        *("size", "encoder", "chunk_frames", "trainable_blocks", "decoder_layers", "ctc_weight"),
+        "language_layers",
+    ),
+    "Data and batches": ("batch_frames", "batch_tokens", "gradient_accumulation_steps"),
+    "Learning rate": (
+        *("learning_rate", "warmup_epochs", "schedule", "decay_boundary_epochs", "decay_factors"),
+        "decay_rate",
+    ),
+    "Regularisation and augmentation": (
+        *("spec_augment", "acoustic_dropout", "language_dropout", "token_noise", "clip_norm"),
+    ),
+    "When to evaluate, save and stop": (
+        *("train_epochs", "train_steps", "save_checkpoints_steps", "keep_best_checkpoints"),
+        "early_stopping_evaluations",
+    ),
+    "When training goes wrong": ("overfit_batches", "skip_bad_batches"),
+    "Hardware": ("precision", "xla"),
 }
-GROUPS = {heading: tuple(names.split()) for heading, names in _GROUPS.items()}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,13 +88,13 @@ def find_split_files(corpus_dir: str, suffix: str) -> list[tuple[str, str]]:
 
     Raises errors.UserError if several files belong to one split.
     """
-    found = named_splits(files.list_names(corpus_dir), suffix)
-    if len(dict(found)) < len(found):
-        names = ", ".join(name for _, name in found)
+    split_files = named_splits(files.list_names(corpus_dir), suffix)
+    if len(dict(split_files)) < len(split_files):
+        names = ", ".join(name for _, name in split_files)
         raise errors.UserError(
             f"{corpus_dir}: some of {names} belong to the same split; merge them into one file per split."
         )
-    return [(split, os.path.join(corpus_dir, name)) for split, name in found]
+    return [(split, os.path.join(corpus_dir, name)) for split, name in split_files]
 
 
 def find_lists(
